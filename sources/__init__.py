@@ -1,0 +1,1 @@
+"""Reads records from files, repositories, APIs and databases. Knows nothing of RDF."""

@@ -1,0 +1,62 @@
+"""Graph names are fixed: who said it is in the name, and only record graphs are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+# Everything an IRI path segment may hold unescaped, so that keys like `a/b` or `Käse` have one spelling.
+_SAFE = "-._~!$'()*+,;=:@"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The IRIs under one base (ends in `/` or `#`). All results are bare IRIs, without `<>`."""
+
+    base: str
+
+    def record(self, source: str, key: str) -> str:
+        return f"{self.base}record/{quote(source, safe=_SAFE)}/{quote(key, safe=_SAFE)}"
+
+    def derived(self, rule: str, key: str) -> str:
+        return f"{self.base}record/rule/{quote(rule, safe=_SAFE)}/{quote(key, safe=_SAFE)}"
+
+    def scope(self, source: str, scope: str) -> str:
+        return f"{self.base}system/scope/{quote(source, safe=_SAFE)}/{quote(scope, safe=_SAFE)}"
+
+    def source(self, source: str) -> str:
+        return f"{self.base}system/source/{quote(source, safe=_SAFE)}"
+
+    def commit(self, number: int) -> str:
+        return f"{self.base}system/commit/{number}"
+
+    @property
+    def store(self) -> str:
+        return f"{self.base}system/store"
+
+    @property
+    def journal(self) -> str:
+        return f"{self.base}system/journal"
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.base}system/cursor"
+
+    @property
+    def quarantine(self) -> str:
+        return f"{self.base}system/quarantine"
+
+    def merged(self, graph: str) -> bool:
+        """Whether the graph is one whose statements make up the default graph."""
+        return graph.startswith(f"{self.base}record/")
+
+    def parse(self, graph: str) -> tuple[str, str] | None:
+        """(source, key) of a record graph; ("rule/NAME", key) of a derived one; None for any other graph."""
+        if not self.merged(graph):
+            return None
+        source, _, key = graph[len(self.base) + len("record/") :].partition("/")
+        if source == "rule":
+            name, _, key = key.partition("/")
+            source = f"rule/{unquote(name)}"
+            return source, unquote(key)
+        return unquote(source), unquote(key)

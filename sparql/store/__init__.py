@@ -1,0 +1,1 @@
+"""The graph on disk, with one writer."""

@@ -1,0 +1,1 @@
+"""Makes the graph say what the records say, and nothing more."""

@@ -1,0 +1,1 @@
+"""Maps records to facts, derives facts by rules, and diffs: pure, no files, network, clock or store."""
