@@ -23,7 +23,9 @@ def licence(package: metadata.Distribution) -> str:
     expression = meta.get("License-Expression")
     if expression:
         return str(expression)
-    classifiers = [line.rsplit(" :: ", 1)[-1] for line in meta.get_all("Classifier", []) if line.startswith("License ::")]
+    classifiers = [
+        line.rsplit(" :: ", 1)[-1] for line in meta.get_all("Classifier", []) if line.startswith("License ::")
+    ]
     if classifiers:
         return "; ".join(classifiers)
     return (meta.get("License") or "").strip().split("\n")[0][:80]
