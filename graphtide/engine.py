@@ -15,7 +15,7 @@ class EngineError(ValueError):
 
 
 class Engine:
-    """The project in a folder with its store open, as its only writer, until `close`. Methods may be called from any thread."""
+    """The project in a folder with its store open, as its only writer, until `close`. Any thread may call it."""
 
     def __init__(self, dir: Path | str, *, holder: str = "graphtide", lock_seconds: float | None = None) -> None:
         """Raises SettingsError, StoreBusy (after `lock_seconds`), StoreTooNew, WrongBase."""
@@ -64,7 +64,7 @@ class Engine:
         raise NotImplementedError
 
     def reload(self) -> dict[str, Any]:
-        """{"changed": [...], "added": [...], "orphaned": [...]}. Raises SettingsError and leaves the old settings in force."""
+        """{"changed": [...], "added": [...], "orphaned": [...]}. Raises SettingsError: the old stay in force."""
         raise NotImplementedError
 
     def checkpoint(self) -> int:
