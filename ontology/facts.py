@@ -22,11 +22,12 @@ PROV = "http://www.w3.org/ns/prov#"
 GT = "https://w3id.org/graphtide/ns#"
 
 _PLAIN_INTEGER = re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z")
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_ESCAPE = re.compile(r'["\\\n\r\t\x08\x0c]')
-_STATEMENT = re.compile(
-    r'(<[^>]*>) (<[^>]*>) (<[^>]*>|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^>]*>)?)\Z', re.DOTALL
-)
+# Canonical N-Triples escapes, exactly those pyoxigraph writes (test_facts_spelling walks all of Unicode's odd corners).
+_ESCAPES = {chr(n): f"\\u{n:04X}" for n in (*range(0x20), 0x7F, 0xFFFE, 0xFFFF)}
+_ESCAPES |= {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_ESCAPE = re.compile('[\x00-\x1f"\\\\\x7f\ufffe\uffff]')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STATEMENT = re.compile(r'(<[^>]*>) (<[^>]*>) (<[^>]*>|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^>]*>)?)\Z', re.DOTALL)
 
 
 class FactsError(ValueError):
@@ -56,13 +57,25 @@ def iri(text: str) -> str:
 
 
 def string(value: str, language: str | None = None) -> str:
-    """`value` as an N-Triples string, with its language tag as the store writes it (lower case)."""
-    escaped = '"' + _ESCAPE.sub(lambda m: _ESCAPES[m.group()], value) + '"'
+    """`value` as an N-Triples string, with its language tag as the store writes it (lower case).
+
+    Raises FactsError for a lone surrogate, which no store can hold.
+    """
+    if not value.isascii() and _SURROGATE.search(value):
+        raise FactsError(f"{value!r} holds a lone surrogate: it is half a character.")
+    escaped = f'"{value}"' if _ESCAPE.search(value) is None else '"' + _ESCAPE.sub(_escaped, value) + '"'
     return escaped if language is None else f"{escaped}@{language.lower()}"
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return _ESCAPES[found.group()]
+
+
 def literal(value: str, datatype: str) -> str:
-    """`value` typed, spelled as the store hands it back (`"007"^^xsd:integer` is 7)."""
+    """`value` typed, spelled as the store hands it back (`"007"^^xsd:integer` is 7).
+
+    Raises FactsError for a lone surrogate or a datatype that is not an IRI.
+    """
     if datatype == XSD + "string":
         return string(value)
     if datatype == XSD + "integer" and _PLAIN_INTEGER.match(value):
@@ -72,12 +85,15 @@ def literal(value: str, datatype: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _spelled(value: str, datatype: str) -> str:
-    return str(_through_a_store(Literal(value, datatype=NamedNode(datatype))))
+    try:
+        return str(_through_a_store(Literal(value, datatype=NamedNode(datatype))))
+    except (ValueError, TypeError) as wrong:
+        raise FactsError(f"{value!r} of type {datatype!r} cannot be a literal ({wrong}).") from wrong
 
 
 def _through_a_store(term: Literal) -> Literal:
     # The store itself is the only authority on its spelling (test_spelling): 8 us, cached.
-    store, node = Store(), NamedNode("urn:x")
+    store, node = Store(), NamedNode("urn:x")  # a new one each time: no state between threads
     store.add(Quad(node, node, term))
     found = next(iter(store)).object
     assert isinstance(found, Literal)
