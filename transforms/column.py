@@ -160,6 +160,17 @@ def constant(predicate: str, value: str) -> Emit:
     return emit
 
 
+def linked(predicate: str, make: Callable[[Record, Any], str | None]) -> Emit:
+    """A statement whose object is minted from the record, where what it needs is there."""
+
+    def emit(record: Record, head: str, out: list[str]) -> None:
+        made = make(record, None)
+        if made is not None:
+            out.append(f"{head}{predicate} {made}")
+
+    return emit
+
+
 def minted(
     pieces: list[str], fields: list[tuple[str, bool]], nulls: frozenset[str], own: str | None = None
 ) -> Callable[[Record, Any], str | None]:

@@ -77,7 +77,7 @@ def _comparison(node: ast.Compare, text: str, columns: set[str]) -> Test:
     return lambda data: any(_ordered(value, constant, compare) for value in _all(data, path))
 
 
-_ORDER: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+_ORDER: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: lambda a, b: bool(a < b),
     ast.LtE: lambda a, b: bool(a <= b),
     ast.Gt: lambda a, b: bool(a > b),
@@ -150,10 +150,10 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _ordered(value: Any, constant: Any, compare: Callable[[Any, Any], bool]) -> bool:
+def _ordered(value: Any, constant: Any, compare: Callable[[Any, Any], Any]) -> bool:
     if not _present(value):
         return False
     if isinstance(constant, str):
-        return compare(value if isinstance(value, str) else _written(value), constant)
+        return bool(compare(value if isinstance(value, str) else _written(value), constant))
     number = _number(value)
-    return number is not None and compare(number, _number(constant))
+    return bool(number is not None and compare(number, _number(constant)))

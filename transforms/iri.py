@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -38,25 +38,7 @@ WELL_KNOWN: Mapping[str, str] = {
 _SAFE = "-._~!$'()*+,;=:@"
 _PLAIN = re.compile(r"[A-Za-z0-9._~!$'()*+,;=:@-]+\Z")
 _SCHEMES = frozenset(
-    [
-        "http",
-        "https",
-        "urn",
-        "mailto",
-        "tel",
-        "did",
-        "tag",
-        "info",
-        "doi",
-        "file",
-        "ftp",
-        "git",
-        "ssh",
-        "arn",
-        "data",
-        "ni",
-        "geo",
-    ]
+    ("http", "https", "urn", "mailto", "tel", "did", "tag", "info", "doi", "file", "ftp", "git", "ssh", "arn", "data")
 )
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -161,9 +143,6 @@ def expand(name: str, prefixes: Mapping[str, str]) -> str:
         return NamedNode(text).value
     except ValueError as wrong:
         raise TemplateError(f"{name!r} is not a usable IRI ({wrong})") from wrong
-
-
-Lookup = Callable[[str], Any]
 
 
 def template(text: str, base: str, prefixes: Mapping[str, str]) -> tuple[list[str], list[tuple[str, bool]]]:

@@ -14,7 +14,7 @@ from ontology.facts import RDF, iri
 from sources.record import Record
 from transforms import column as cells
 from transforms.condition import ConditionError, Test, condition
-from transforms.iri import TemplateError, expand, template
+from transforms.iri import TemplateError, expand, segment, template
 from transforms.values import BadValue, converter
 
 _KIND = frozenset({"class", "iri", "when", "columns", "constants", "null"})
@@ -78,7 +78,7 @@ def _kind(spec: Any, names: _Names, where: str) -> Kind:
     nulls = _nulls(spec.get("null"), f"{where}.null")
     classes = _listed(spec.get("class"))
     types = [f"<{RDF}type> {iri(names.term(name, f'{where}.class'))}" for name in classes]
-    pieces, fields = names.template(spec.get("iri") or f"{cells.segment(names.source)}/{{@key}}", f"{where}.iri")
+    pieces, fields = names.template(spec.get("iri") or f"{segment(names.source)}/{{@key}}", f"{where}.iri")
     make = cells.minted(pieces, fields, nulls)
     test, read = _when(spec.get("when"), f"{where}.when")
     read = read | {name for name, _ in fields if not name.startswith("@")}
@@ -176,21 +176,16 @@ def _constant(entry: Any, names: _Names, nulls: frozenset[str], where: str) -> t
         raise SpecError(where, "it needs a property and a value or link")
     predicate = iri(names.term(entry["property"], f"{where}.property"))
     read: frozenset[str] = frozenset()
+    emit: cells.Emit
     if "link" in entry:
         pieces, fields = names.template(entry["link"], f"{where}.link")
-        make = cells.minted(pieces, fields, nulls)
         read = frozenset(name for name, _ in fields if not name.startswith("@"))
-
-        def emit(record: Record, head: str, out: list[str]) -> None:
-            made = make(record, None)
-            if made is not None:
-                out.append(f"{head}{predicate} {made}")
+        emit = cells.linked(predicate, cells.minted(pieces, fields, nulls))
     else:
         try:
-            spelled = _converter(entry, names, where)(entry["value"])
+            emit = cells.constant(predicate, _converter(entry, names, where)(entry["value"]))
         except BadValue as wrong:
             raise SpecError(f"{where}.value", f"{entry['value']!r} is {wrong.problem}") from wrong
-        emit = cells.constant(predicate, spelled)
     test, more = _when(entry.get("when"), f"{where}.when")
     return (emit if test is None else cells.guarded(test, emit)), read | more
 
