@@ -9,12 +9,17 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One thing a source said: `key` is unique within the source, `locator` names the place (`people.csv:12`)."""
+    """One thing a source said: `key` is unique within the source, `locator` names the place (`people.csv:12`).
+
+    A record with a `problem` could be found but not used (its key is empty, say): it is refused by itself, with that
+    sentence, and the rest of its batch goes on. Its `key` is then a placeholder (`@12`) that no good record has.
+    """
 
     source: str
     key: str
     data: Mapping[str, Any]
     locator: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

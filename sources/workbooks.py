@@ -1,0 +1,217 @@
+"""Excel and Parquet hand over typed rows; an archive is measured before anything is unpacked."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import io
+import logging
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from sources.limits import MIB, Limits, size
+from sources.record import ReadError
+from sources.tables import Row, columns
+
+_CELL = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,3})([0-9]{1,7})["']""")
+_SHEETS = re.compile(r"xl/worksheets/.*\.xml\Z", re.IGNORECASE)
+
+
+def excel_rows(data: bytes, where: str, sheet: str | None, limits: Limits, notes: list[str]) -> Iterator[Row]:
+    """The rows of one sheet (the first when none is named) below its first row that is not empty.
+
+    Whole numbers are int, since Excel has only one kind of number. A column of mixed types is text.
+    """
+    _check_archive(data, where, limits)
+    import fastexcel
+
+    # It logs each column of mixed types as a warning; that such a column is text is documented.
+    logging.getLogger("fastexcel").setLevel(logging.ERROR)
+    try:
+        book = fastexcel.read_excel(data)
+        names = book.sheet_names
+        if sheet is not None and sheet not in names:
+            has = ", ".join(repr(name) for name in names[:8])
+            raise ReadError(where, f"has no sheet {sheet!r}; it has {has}", "Correct sheet.")
+        name = sheet if sheet is not None else names[0]
+        place = f"{where}#{name}"
+        top = book.load_sheet(name, header_row=None, n_rows=200, dtypes="string").to_polars()
+        first = next((n for n, row in enumerate(top.iter_rows()) if any(row)), None)
+        if first is None:
+            raise ReadError(place, "is empty; a table begins with its column names", "Name another sheet.")
+        offset = _first_row(data, where, book, name)
+        header = [str(value or "") for value in top.row(first)]
+        table = book.load_sheet(
+            name,
+            header_row=None,
+            skip_rows=first + 1,
+            column_names=[f"c{n}" for n in range(len(header))],
+            schema_sample_rows=None,
+        ).to_polars()
+    except ReadError:
+        raise
+    except Exception as wrong:  # fastexcel raises its own family, whose root is Exception
+        raise ReadError(where, f"is not an Excel workbook that can be read: {_first_line(wrong)}", "") from None
+    titles = columns(header, f"{place}:{offset + first}", limits, notes)
+    for number, values in enumerate(table.iter_rows(), offset + first + 1):
+        if any(value is not None for value in values):
+            yield f"#{name}:{number}", None, {t: _excel(v) for t, v in zip(titles, values, strict=False)}, ""
+
+
+def parquet_rows(data: bytes, where: str, limits: Limits, notes: list[str]) -> Iterator[Row]:
+    """The rows of a Parquet file with their types; bytes are base64, durations ISO 8601 text."""
+    import polars
+    from polars.exceptions import PanicException
+
+    try:
+        scan = polars.scan_parquet(io.BytesIO(data))
+        width = len(scan.collect_schema())
+        height = int(scan.select(polars.len()).collect().item())
+        if width * height > limits.max_cells or width > limits.max_columns:
+            raise ReadError(
+                where,
+                f"has {height} rows of {width} columns, over max_cells ({limits.max_cells}) or max_columns",
+                "Split it, or raise the limit under [limits].",
+            )
+        number = 0
+        for batch in scan.collect_batches(chunk_size=20_000, maintain_order=True):
+            for row in batch.iter_rows(named=True):
+                number += 1
+                yield f"#{number}", None, {name: _value(value) for name, value in row.items()}, ""
+    except (polars.exceptions.PolarsError, PanicException, OSError) as wrong:
+        raise ReadError(
+            where, f"is not Parquet that can be read: {_first_line(wrong)}", "Is it half-written?"
+        ) from None
+
+
+def _check_archive(data: bytes, where: str, limits: Limits) -> None:
+    """Unpack the archive once into nothing, within bounds, and measure the rectangle of each sheet.
+
+    calamine allocates the whole rectangle between the first and the last cell: two cells in opposite corners of a
+    sheet of 600 bytes are 17 thousand million.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            total = sum(entry.file_size for entry in entries)
+            if total > limits.max_expanded_bytes:
+                raise ReadError(
+                    where,
+                    f"unpacks to {size(total)}, over max_expanded_bytes ({size(limits.max_expanded_bytes)})",
+                    "Is it a zip bomb? If not, raise max_expanded_bytes under [limits].",
+                )
+            if total > MIB and total > limits.max_expansion * len(data):
+                raise ReadError(
+                    where,
+                    f"unpacks to {total // len(data)} times its size, over max_expansion ({limits.max_expansion})",
+                    "Is it a zip bomb? If not, raise max_expansion under [limits].",
+                )
+            for entry in entries:
+                _measure(archive, entry, where, limits)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as wrong:
+        raise ReadError(
+            where, f"is not an Excel workbook: {_first_line(wrong)}", "Is it half-written, or another format?"
+        ) from None
+
+
+def _measure(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, limits: Limits) -> None:
+    # zipfile stops at the declared size and checks the sum: a directory that lies about a size raises here.
+    sheet = _SHEETS.search(entry.filename)
+    top, bottom, right, left, tail = 1 << 30, 0, b"", b"~", b""
+    with archive.open(entry) as file:
+        while chunk := file.read(MIB):
+            if not sheet:
+                continue
+            cells = _CELL.findall(tail + chunk)
+            tail = (tail + chunk)[-32:]
+            if cells:
+                numbers = {int(row) for row in {row for _, row in cells}}
+                top, bottom = min(top, *numbers), max(bottom, *numbers)
+                letters = {(len(column), column.upper()) for column in {column for column, _ in cells}}
+                left = min(left, min(letters)[1], key=_order)
+                right = max(right, max(letters)[1], key=_order)
+    if bottom:
+        area = (bottom - top + 1) * (_column(right) - _column(left) + 1)
+        if area > limits.max_cells:
+            raise ReadError(
+                f"{where}#{entry.filename}",
+                f"spans {area} cells, over max_cells ({limits.max_cells})",
+                "Delete the stray cell far from the table, or raise max_cells under [limits].",
+            )
+
+
+def _order(letters: bytes) -> tuple[int, bytes]:
+    return (99, letters) if letters == b"~" else (len(letters), letters)
+
+
+def _column(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + letter - 64
+    return number
+
+
+def _first_row(data: bytes, where: str, book: Any, name: str) -> int:
+    """The number of the sheet's first row with a cell, 1 when it cannot be told: fastexcel counts from there."""
+    path = _sheet_path(data, name)
+    if path is None:
+        return 1
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(path) as file:
+        head = file.read(MIB)
+    rows = [int(row) for _, row in _CELL.findall(head)]
+    return min(rows, default=1)
+
+
+def _sheet_path(data: bytes, name: str) -> str | None:
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    relation = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            book = fromstring(archive.read("xl/workbook.xml"))
+            targets = {
+                item.get("Id"): item.get("Target") or ""
+                for item in fromstring(archive.read("xl/_rels/workbook.xml.rels"))
+            }
+            for item in book.iter():
+                if item.tag.endswith("}sheet") and item.get("name") == name:
+                    target = targets.get(item.get(relation), "")
+                    path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+                    return path if path in archive.namelist() else None
+    except (KeyError, ParseError, ValueError):
+        pass
+    return None
+
+
+def _excel(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+        return int(value)
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    return value
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    if isinstance(value, dict):
+        return {name: _value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_value(inner) for inner in value]
+    return value
+
+
+def _duration(value: datetime.timedelta) -> str:
+    sign = "-" if value < datetime.timedelta(0) else ""
+    value = abs(value)
+    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
+    return f"{sign}P{value.days}DT{value.seconds}{fraction}S"
+
+
+def _first_line(wrong: BaseException) -> str:
+    return (str(wrong).strip().splitlines() or [type(wrong).__name__])[0].rstrip(".:")
