@@ -1,0 +1,253 @@
+"""Dagster sees a folder through these few functions; everything it knows of the engine is here."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from graphtide.pipeline import Project
+
+from dagster_project.keys import check_names
+from graphtide.engine import connect
+from graphtide.settings import Settings
+from sources.record import ScopedSource, SourceError
+from sparql.client import WriterClient, WriterGone, WriterRefused, about
+from sparql.names import Names
+from sparql.store import StoreBusy
+
+Say = Callable[[dict[str, Any]], None]
+
+SAMPLE_ROWS = 5
+SAMPLE_BYTES = 32 * 2**20  # a sample is not worth parsing a larger file a second time
+
+
+@dataclass(frozen=True)
+class Check:
+    """One shape as a check of one source."""
+
+    name: str
+    shape: str
+    label: str
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """What Dagster shows of one source. `version` changes whenever its facts could; `every` is seconds."""
+
+    name: str
+    kind: str
+    reads: str
+    version: str
+    every: float | None
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What Dagster shows of one folder."""
+
+    dir: Path
+    names: Names
+    page: str
+    sources: tuple[SourceView, ...]
+    rules: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> Path:
+        """Where its store, log and Dagster home are."""
+        return self.dir / ".graphtide"
+
+    def settings_now(self) -> str:
+        """A text that differs when a file of the settings was written: cheap, the files are not read."""
+        found = [path for pattern in self.settings for path in sorted(self.dir.glob(pattern)) or [self.dir / pattern]]
+        return fingerprint(self.dir, [str(path) for path in found])
+
+
+def describe(dir: Path | str, page: str | None = None) -> Folder:
+    """The folder as its settings say it is now; the store is not opened. Raises SettingsError.
+
+    `page` is where its query page answers, when that is not what the settings say.
+    """
+    project = Project.open(dir)
+    settings = project.settings
+    sources = []
+    for name, _, plan in project.pipelines:
+        own = next((source for source in settings.sources if source.name == name), None)
+        sources.append(
+            SourceView(
+                name=name,
+                kind=_kind(own),
+                reads=_reads(own, name),
+                version=plan.version,
+                every=own.every if own else None,
+                checks=_checks(plan),
+            )
+        )
+    rules = tuple(rule.name for rule in project.rules)
+    return Folder(settings.dir, Names(settings.base), page or _page(settings), tuple(sources), rules, _files(settings))
+
+
+def kept_by(state: Path) -> str | None:
+    """Why Dagster need not start anything: the writer that keeps this folder in step; None when there is none."""
+    if not WriterClient(state).available():
+        return None
+    known = about(state) or {}
+    return (
+        f"The writer (process {known.get('pid', 'unknown')}, since {known.get('since', 'a while')}) watches and polls."
+    )
+
+
+@contextmanager
+def engine(dir: Path, wait: float = 120.0) -> Iterator[Any]:
+    """The writer's client, or the store itself when no writer runs, waiting `wait` seconds for whoever holds it.
+
+    Raises StoreBusy, naming the holder, after that.
+    """
+    until = time.monotonic() + wait
+    while True:
+        try:
+            held = connect(dir)
+            break
+        except (StoreBusy, WriterGone):
+            # A writer may have come or gone between asking for it and taking the lock: ask again.
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.1)
+    try:
+        yield held
+    finally:
+        held.close()
+
+
+@dataclass(frozen=True)
+class Synced:
+    """One source after its sync: the report, its row of the status, and its violations by check."""
+
+    report: Mapping[str, Any]
+    row: Mapping[str, Any]
+    violations: tuple[Mapping[str, Any], ...]
+
+
+def sync(dir: Path, source: str, say: Say) -> Synced:
+    """Bring one source in step now; every step of it is told to `say`."""
+    with engine(dir) as held:
+        report = as_dict(held.sync([source], emit=say)[0])
+        status = held.status()
+        row = next((row for row in status["sources"] if row["name"] == source), {})
+        return Synced(report, row, tuple(held.violations(source, 1000)))
+
+
+def status(dir: Path) -> Mapping[str, Any]:
+    """The status of the folder, from whoever holds it."""
+    with engine(dir) as held:
+        found: Mapping[str, Any] = held.status()
+        return found
+
+
+def status_of_writer(state: Path) -> Mapping[str, Any] | None:
+    """The status as the running writer tells it; None when none runs or it is too busy to say."""
+    try:
+        return WriterClient(state, silence=10.0).call("status")
+    except (WriterGone, WriterRefused):
+        return None
+
+
+def violations_of_writer(state: Path, source: str) -> Sequence[Mapping[str, Any]]:
+    """The violations of a source as the running writer tells them; none when none runs."""
+    try:
+        found = WriterClient(state, silence=10.0).call("violations", source=source, limit=200)
+    except (WriterGone, WriterRefused):
+        return ()
+    return found.get("violations") or found.get("value") or ()
+
+
+def as_dict(report: Any) -> dict[str, Any]:
+    """A report as plain data, whether it came from the engine or over the socket."""
+    return dict(report) if isinstance(report, Mapping) else report.to_dict()
+
+
+def scopes(dir: Path, source: str) -> list[str]:
+    """The scopes a source has now; none when it has no list of them, or cannot be read (its check says so)."""
+    for name, reader, _ in Project.open(dir).pipelines:
+        if name == source and isinstance(reader, ScopedSource):
+            try:
+                return reader.scopes()
+            except SourceError:
+                return []
+    return []
+
+
+def sample(dir: Path, source: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The first rows of a source and the first facts they become; empty where a look would cost too much."""
+    project = Project.open(dir)
+    for name, reader, plan in project.pipelines:
+        if name != source or not isinstance(reader, ScopedSource):
+            continue
+        for scope in reader.scopes()[:1]:
+            path = Path(dir) / scope
+            if path.is_file() and path.stat().st_size > SAMPLE_BYTES:
+                return [], []
+            batch = reader.read_scope(scope, None)
+            records = list(islice(batch.records, SAMPLE_ROWS)) if batch else []
+            facts = [fact for record in records[:2] for fact in _facts(plan, record)]
+            return [{"where": record.locator, **record.data} for record in records], facts[:20]
+    return [], []
+
+
+def _facts(plan: Any, record: Any) -> list[str]:
+    try:
+        return sorted(plan.mapping.facts(record).statements)
+    except ValueError as wrong:  # a row that cannot be mapped is a violation; here it is just a bad sample
+        return [str(wrong)]
+
+
+def _checks(plan: Any) -> tuple[Check, ...]:
+    shapes = plan.shapes.names()
+    names = check_names(shapes)
+    return tuple(Check(names[shape], shape, label) for shape, label in sorted(shapes))
+
+
+def _kind(own: Any) -> str:
+    if own is None:
+        return "file"
+    if own.kind == "python":
+        return "python"
+    suffix = Path(own.path or (own.paths or ("",))[0]).suffix.lstrip(".").lower()
+    return own.format or suffix or "file"
+
+
+def _reads(own: Any, name: str) -> str:
+    if own is None:
+        return name
+    return own.source or own.path or ", ".join(own.paths)
+
+
+def fingerprint(root: Path, scopes: Sequence[str]) -> str:
+    """A text that differs when a file of `scopes` was written, replaced, removed or came, at any size and mtime."""
+    digest = hashlib.sha256()
+    for scope in scopes:
+        try:
+            found = (root / scope).stat()
+        except OSError:
+            digest.update(f"{scope}\0absent\n".encode("utf-8", "surrogatepass"))
+            continue
+        # ctime and inode catch what size and mtime miss: a replacement with both the same (test_dagster_clocks).
+        line = f"{scope}\0{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}\n"
+        digest.update(line.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]
+
+
+def _files(settings: Settings) -> tuple[str, ...]:
+    code = [text for own in settings.sources for text in (own.python, own.source) if text]
+    named = [*settings.vocabulary_files, *settings.shape_files, *settings.rule_files, *code]
+    relative = [name.partition(":")[0] for name in named if not name.startswith("/")]
+    return ("graphtide.toml", *relative)
+
+
+def _page(settings: Settings) -> str:
+    return f"http://{settings.server.host}:{settings.server.port}"
