@@ -40,8 +40,15 @@ def read_text(path: Path) -> str:
 
 def parse_turtle(text: str, name: str) -> list[Triple]:
     """The triples of Turtle text. Raises TurtleError naming `name` and line."""
+    return parse_prefixed(text, name)[0]
+
+
+def parse_prefixed(text: str, name: str) -> tuple[list[Triple], dict[str, str]]:
+    """The triples of Turtle text and its prefixes. Raises TurtleError naming `name` and line."""
     try:
-        return [quad.triple for quad in parse(text, format=RdfFormat.TURTLE)]
+        parser = parse(text, format=RdfFormat.TURTLE)
+        triples = [quad.triple for quad in parser]
+        return triples, {prefix: space for prefix, space in parser.prefixes.items() if prefix}
     except SyntaxError as wrong:
         reason = str(wrong.msg or wrong).split(" at line ")[0].strip().rstrip(".")
         raise TurtleError(name, f"it is not Turtle: {reason}.", wrong.lineno) from wrong
@@ -56,11 +63,18 @@ def to_rdflib(term: NamedNode | BlankNode | Literal, scope: str = "") -> Node:
     return text_to_rdflib(spell_term(term))
 
 
+def spelled(term: NamedNode | BlankNode | Literal) -> str:
+    """A term that comes out of a store, which has spelled it, as text."""
+    return str(term)
+
+
 @lru_cache(maxsize=32768)
 def text_to_rdflib(text: str) -> Node:
     """Spelled N-Triples text as an rdflib term; what it spells is kept as it is."""
     if text[0] == "<":
         return rdflib.URIRef(text[1:-1])
+    if text[0] == "_":
+        return rdflib.BNode(text[2:])
     lexical, language, datatype = parts(text)
     if language is not None:
         return rdflib.Literal(lexical, lang=language, normalize=False)

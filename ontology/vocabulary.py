@@ -11,7 +11,7 @@ from pathlib import Path
 from pyoxigraph import Literal, NamedNode, Triple
 
 from ontology.facts import GT, PROV, RDF, RDFS, SH, XSD, Facts
-from ontology.graph import parse_turtle, read_text, shown
+from ontology.graph import parse_prefixed, read_text, shown
 from ontology.violation import INFO, VIOLATION, Violation
 
 OWL = "http://www.w3.org/2002/07/owl#"
@@ -67,6 +67,7 @@ class Vocabulary:
     terms: frozenset[str]
     namespaces: frozenset[str]
     labels: dict[str, str]
+    prefixes: dict[str, str]
     superclasses: dict[str, frozenset[str]]
     """Of each class all classes above it, itself included."""
     version: str
@@ -92,13 +93,16 @@ class Vocabulary:
         texts = [(str(path), read_text(path)) for path in files]
         read = _Read()
         for name, text in texts:
-            read.add(parse_turtle(text, name))
+            triples, prefixes = parse_prefixed(text, name)
+            read.add(triples)
+            read.prefixes.update(prefixes)
         opened = tuple(sorted(open_namespaces))
         digest = hashlib.sha256(repr([RULES, closed, opened, *sorted(text for _, text in texts)]).encode())
         return cls(
             terms=frozenset(read.terms),
             namespaces=frozenset(read.namespaces),
             labels=read.labels,
+            prefixes=read.prefixes,
             superclasses={name: frozenset(_closure(name, read.above)) for name in read.above},
             version=digest.hexdigest()[:32],
             closed=closed,
@@ -171,13 +175,12 @@ class Vocabulary:
             return None
         if owned:
             near = self.nearest(iri)
-            hint = f" Did you mean {' or '.join(shown(other) for other in near)}?" if near else ""
-            return f"{UNKNOWN_TERM}|{shown(iri)} is not a {what} of <{space}>.{hint}"
+            hint = f" Did you mean {' or '.join(shown(other, self.prefixes) for other in near)}?" if near else ""
+            return f"{UNKNOWN_TERM}|{shown(iri, self.prefixes)} is not a {what} of <{space}>.{hint}"
         if self.closed:
-            return (
-                f'{UNOWNED_TERM}|{shown(iri)} is of a namespace no loaded vocabulary owns, and vocabulary is "closed".'
-                ' Add its vocabulary under [ontology], or set vocabulary = "open".'
-            )
+            hint = 'Add its vocabulary under [ontology], or set vocabulary = "open".'
+            used = shown(iri, self.prefixes)
+            return f"{UNOWNED_TERM}|{used} is of a namespace no loaded vocabulary owns, and terms are closed. {hint}"
         return f"{UNOWNED_TERM}|Terms of <{space}> are used and no loaded vocabulary owns them: they are not checked."
 
 
@@ -198,6 +201,7 @@ class _Read:
     terms: set[str] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
     labels: dict[str, str] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
     above: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, triples: Sequence[Triple]) -> None:

@@ -129,7 +129,7 @@ def _equal(value: Any, constant: Any) -> bool:
     if isinstance(constant, (int, float)):
         number = _number(value)
         return number is not None and number == _number(constant)
-    return (value if isinstance(value, str) else _written(value)) == constant
+    return bool((value if isinstance(value, str) else _written(value)) == constant)
 
 
 def _written(value: Any) -> str:
