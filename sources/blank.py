@@ -84,10 +84,20 @@ def _canonical(group: list[str], said: Said, named: Mapping[str, str], steps: in
             if best is None or form < best[0]:
                 best = (form, order)
             continue
+        tried: list[str] = []
         for node in cells[tied[1]]:
+            # Two nodes that can be swapped lead to the same form: without this, eight in a clique are 8! forms.
+            if any(_twins(node, other, edges) for other in tried):
+                continue
+            tried.append(node)
             stack.append(_refine({**colours, node: _hash("chosen " + colours[node])}, edges, budget, group))
     assert best is not None
     return best[1], best[0]
+
+
+def _twins(one: str, other: str, edges: Mapping[str, list[tuple[str, str, str]]]) -> bool:
+    swapped = {one: other, other: one}
+    return {(way, p, swapped.get(o, o)) for way, p, o in edges[one]} == set(edges[other])
 
 
 def _refine(

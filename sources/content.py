@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from sources.limits import MIB, Limits, size
+from sources.limits import MIB, size
 from sources.record import Moved, ReadError
 
 _CHUNK = MIB
@@ -49,10 +49,8 @@ class Content:
             if hashing.finish() != self.digest or not self.current():
                 raise _moved(self.where)
 
-    def whole(self, limit: int, name: str) -> bytes:
-        """All bytes of this version. Raises ReadError over `limit`, Moved when it changed."""
-        if self.length > limit:
-            raise too_large(self.where, self.length, limit, name)
+    def whole(self) -> bytes:
+        """All bytes of this version. Raises Moved when it changed."""
         with _opened(self.path, self.where) as file:
             data = file.read(self.length + 1)
         if _digest(data) != self.digest or not self.current():
@@ -89,11 +87,11 @@ class _Hashing(io.RawIOBase):
         return self._hash.hexdigest()
 
 
-def look(path: Path, where: str, limits: Limits) -> Content | None:
+def look(path: Path, where: str, limit: int, name: str) -> Content | None:
     """The file's present version, None when there is no file.
 
-    Raises ReadError for what is not a readable regular file or is over `max_file_bytes`, Moved when it changed
-    while it was hashed.
+    Raises ReadError for what is not a readable regular file or is over `limit`, the setting called `name`; Moved when
+    it changed while it was hashed.
     """
     try:
         before = os.stat(path)
@@ -107,16 +105,16 @@ def look(path: Path, where: str, limits: Limits) -> Content | None:
     if not stat.S_ISREG(before.st_mode):
         kind = "a folder" if stat.S_ISDIR(before.st_mode) else "not a regular file"
         raise ReadError(where, f"is {kind}", "Name a file, or a pattern such as 'tables/*.csv'.")
-    if before.st_size > limits.max_file_bytes:
-        raise too_large(where, before.st_size, limits.max_file_bytes, "max_file_bytes")
+    if before.st_size > limit:
+        raise _too_large(where, before.st_size, limit, name)
     digest, count = hashlib.blake2b(digest_size=16), 0
     try:
         with _opened(path, where) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
                 count += len(chunk)
-                if count > limits.max_file_bytes:
-                    raise too_large(where, count, limits.max_file_bytes, "max_file_bytes")
+                if count > limit:
+                    raise _too_large(where, count, limit, name)
             after = os.fstat(file.fileno())
     except FileNotFoundError:
         raise _moved(where) from None
@@ -126,7 +124,7 @@ def look(path: Path, where: str, limits: Limits) -> Content | None:
     return content
 
 
-def too_large(where: str, count: int, limit: int, name: str) -> ReadError:
+def _too_large(where: str, count: int, limit: int, name: str) -> ReadError:
     return ReadError(
         where, f"is {size(count)}, over {name} ({size(limit)})", f"Split it, or raise {name} under [limits]."
     )

@@ -10,7 +10,7 @@ from pathspec import GitIgnoreSpec
 
 from sources.formats import format_of, may_be_secret
 from sources.limits import MIB, Limits, size
-from sources.patterns import SKIPPED
+from sources.patterns import SKIPPED, spellable
 from sources.record import SourceError
 
 _IGNORE_FILES = (".gitignore", ".graphtideignore")
@@ -54,6 +54,10 @@ def discover(root: Path, limits: Limits | None = None) -> Discovery:
         rules += _rules(root, folder, names, skipped)
         for entry in entries:
             path = folder + entry.name
+            if not spellable(entry.name):
+                shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+                skipped.append((shown, "its name is not UTF-8"))
+                continue
             if entry.is_dir(follow_symlinks=False):
                 reason = _folder_reason(entry) or _ignored(path + "/", rules)
                 if reason:

@@ -127,14 +127,14 @@ class FilesSource:
         meanwhile; what is only found out while reading is raised by iterating `records`, which can be done again.
         """
         self._check_root()
-        content = look(self.root / scope, scope, self.limits)
+        format = self._format or format_of(scope)
+        content = look(self.root / scope, scope, *_most(format, self.limits))
         if content is None:
             note = f"{scope}: there is no such file" if any(p.literal == scope for p in self._patterns) else ""
             return Batch(self.name, scope, (), notes=(note,) if note else ())
         now = f"{self.version}:{content.digest}"
         if cursor == now:
             return None
-        format = self._format or format_of(scope)
         if format is None:
             raise ReadError(scope, "has no ending that tells its format", "Set format.")
         notes: list[str] = []
@@ -180,8 +180,7 @@ class FilesSource:
                 yield from documents.line_rows(file, scope, reading.encoding, paths.parse(self._record_path), limits)
         elif format in ("json", "yaml"):
             steps = paths.parse(self._record_path)
-            most = (limits.max_yaml_bytes, "max_yaml_bytes") if format == "yaml" else _most(limits)
-            text = content.whole(*most).decode(reading.encoding)
+            text = content.whole().decode(reading.encoding)
             read = documents.yaml_rows if format == "yaml" else documents.json_rows
             yield from read(text, scope, steps, limits)
         elif format == "xml":
@@ -190,7 +189,7 @@ class FilesSource:
         elif format in ("excel", "parquet"):
             from sources import workbooks
 
-            data = content.whole(*_most(limits))
+            data = content.whole()
             if format == "excel":
                 yield from workbooks.excel_rows(data, scope, self._sheet, limits, notes)
             else:
@@ -198,7 +197,7 @@ class FilesSource:
         else:
             from sources import rdf
 
-            data = content.whole(*_most(limits))
+            data = content.whole()
             if self._encoding is not None:
                 data = data.decode(self._encoding).encode()
             yield from rdf.rows(data, scope, format, self._base, self._skolem, limits, notes)
@@ -219,6 +218,7 @@ class FilesSource:
                     key = value
                 else:
                     key, problem = _key(columns, data)
+                    key = key or f"@{place.lstrip(':#')}"
             elif own is not None:
                 key = own
             else:
@@ -228,10 +228,7 @@ class FilesSource:
                         f"{scope}: its records are keyed by their position, so that inserting one changes every one "
                         "after it; set key"
                     )
-            if problem:
-                yield Record(name, f"{prefix}@{place.lstrip(':#') or position}", data, scope + place, problem)
-            else:
-                yield Record(name, prefix + key, data, scope + place)
+            yield Record(name, prefix + key, data, scope + place, problem)
 
 
 class Reading:
@@ -265,8 +262,13 @@ class Unreadable:
         raise self.problem
 
 
-def _most(limits: Limits) -> tuple[int, str]:
-    return limits.max_document_bytes, "max_document_bytes"
+def _most(format: str | None, limits: Limits) -> tuple[int, str]:
+    """The largest file that is opened for a format, and the name of that limit."""
+    if format in ("csv", "tsv", "jsonl", "xml", None):
+        return limits.max_file_bytes, "max_file_bytes"
+    if format == "yaml":
+        return min((limits.max_yaml_bytes, "max_yaml_bytes"), (limits.max_file_bytes, "max_file_bytes"))
+    return min((limits.max_document_bytes, "max_document_bytes"), (limits.max_file_bytes, "max_file_bytes"))
 
 
 def _check_columns(columns: Sequence[str], data: dict[str, Any], place: str) -> None:

@@ -64,6 +64,8 @@ class Pattern:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     path = f"{relative}/{entry.name}" if relative else entry.name
+                    if not spellable(entry.name):
+                        continue
                     if entry.is_dir(follow_symlinks=False):
                         depth = path.count("/") + 1
                         if (self._deepest is None or depth < self._deepest) and not (
@@ -85,6 +87,15 @@ def relative(path: Path, root: Path) -> str | None:
         if not found.startswith("../"):
             return found
     return os.path.relpath(path, root.absolute()).replace(os.sep, "/")
+
+
+def spellable(name: str) -> bool:
+    """Whether a name is text: what is not UTF-8 on disk cannot be part of an IRI or a message."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def skipped_folder(name: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 class Record:
     """One thing a source said: `key` is unique within the source, `locator` names the place (`people.csv:12`).
 
-    A record with a `problem` could be found but not used (its key is empty, say): it is refused by itself, with that
-    sentence, and the rest of its batch goes on. Its `key` is then a placeholder (`@12`) that no good record has.
+    A record with a `problem` could be found but not used: it is refused by itself, with that sentence, and the rest of
+    its batch goes on. What has no key of its own then has its place for one (`@12`), under which nothing can be held.
     """
 
     source: str

@@ -38,11 +38,10 @@ def excel_rows(data: bytes, where: str, sheet: str | None, limits: Limits, notes
             raise ReadError(where, f"has no sheet {sheet!r}; it has {has}", "Correct sheet.")
         name = sheet if sheet is not None else names[0]
         place = f"{where}#{name}"
-        top = book.load_sheet(name, header_row=None, n_rows=200, dtypes="string").to_polars()
+        top = book.load_sheet(name, header_row=None, skip_rows=0, n_rows=200, dtypes="string").to_polars()
         first = next((n for n, row in enumerate(top.iter_rows()) if any(row)), None)
         if first is None:
             raise ReadError(place, "is empty; a table begins with its column names", "Name another sheet.")
-        offset = _first_row(data, where, book, name)
         header = [str(value or "") for value in top.row(first)]
         table = book.load_sheet(
             name,
@@ -55,8 +54,8 @@ def excel_rows(data: bytes, where: str, sheet: str | None, limits: Limits, notes
         raise
     except Exception as wrong:  # fastexcel raises its own family, whose root is Exception
         raise ReadError(where, f"is not an Excel workbook that can be read: {_first_line(wrong)}", "") from None
-    titles = columns(header, f"{place}:{offset + first}", limits, notes)
-    for number, values in enumerate(table.iter_rows(), offset + first + 1):
+    titles = columns(header, f"{place}:{first + 1}", limits, notes)
+    for number, values in enumerate(table.iter_rows(), first + 2):
         if any(value is not None for value in values):
             yield f"#{name}:{number}", None, {t: _excel(v) for t, v in zip(titles, values, strict=False)}, ""
 
@@ -90,8 +89,8 @@ def parquet_rows(data: bytes, where: str, limits: Limits, notes: list[str]) -> I
 def _check_archive(data: bytes, where: str, limits: Limits) -> None:
     """Unpack the archive once into nothing, within bounds, and measure the rectangle of each sheet.
 
-    calamine allocates the whole rectangle between the first and the last cell: two cells in opposite corners of a
-    sheet of 600 bytes are 17 thousand million.
+    calamine allocates the whole rectangle up to the last cell: one in the far corner of a sheet of 600 bytes makes it
+    17 thousand million cells.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -120,7 +119,7 @@ def _check_archive(data: bytes, where: str, limits: Limits) -> None:
 def _measure(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, limits: Limits) -> None:
     # zipfile stops at the declared size and checks the sum: a directory that lies about a size raises here.
     sheet = _SHEETS.search(entry.filename)
-    top, bottom, right, left, tail = 1 << 30, 0, b"", b"~", b""
+    bottom, right, tail = 0, 0, b""
     with archive.open(entry) as file:
         while chunk := file.read(MIB):
             if not sheet:
@@ -128,23 +127,14 @@ def _measure(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, limit
             cells = _CELL.findall(tail + chunk)
             tail = (tail + chunk)[-32:]
             if cells:
-                numbers = {int(row) for row in {row for _, row in cells}}
-                top, bottom = min(top, *numbers), max(bottom, *numbers)
-                letters = {(len(column), column.upper()) for column in {column for column, _ in cells}}
-                left = min(left, min(letters)[1], key=_order)
-                right = max(right, max(letters)[1], key=_order)
-    if bottom:
-        area = (bottom - top + 1) * (_column(right) - _column(left) + 1)
-        if area > limits.max_cells:
-            raise ReadError(
-                f"{where}#{entry.filename}",
-                f"spans {area} cells, over max_cells ({limits.max_cells})",
-                "Delete the stray cell far from the table, or raise max_cells under [limits].",
-            )
-
-
-def _order(letters: bytes) -> tuple[int, bytes]:
-    return (99, letters) if letters == b"~" else (len(letters), letters)
+                bottom = max(bottom, *(int(row) for row in {row for _, row in cells}))
+                right = max(right, *(_column(letters.upper()) for letters in {letters for letters, _ in cells}))
+    if bottom * right > limits.max_cells:
+        raise ReadError(
+            f"{where}#{entry.filename}",
+            f"spans {bottom * right} cells, over max_cells ({limits.max_cells})",
+            "Delete the stray cell far from the table, or raise max_cells under [limits].",
+        )
 
 
 def _column(letters: bytes) -> int:
@@ -152,38 +142,6 @@ def _column(letters: bytes) -> int:
     for letter in letters:
         number = number * 26 + letter - 64
     return number
-
-
-def _first_row(data: bytes, where: str, book: Any, name: str) -> int:
-    """The number of the sheet's first row with a cell, 1 when it cannot be told: fastexcel counts from there."""
-    path = _sheet_path(data, name)
-    if path is None:
-        return 1
-    with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(path) as file:
-        head = file.read(MIB)
-    rows = [int(row) for _, row in _CELL.findall(head)]
-    return min(rows, default=1)
-
-
-def _sheet_path(data: bytes, name: str) -> str | None:
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    relation = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            book = fromstring(archive.read("xl/workbook.xml"))
-            targets = {
-                item.get("Id"): item.get("Target") or ""
-                for item in fromstring(archive.read("xl/_rels/workbook.xml.rels"))
-            }
-            for item in book.iter():
-                if item.tag.endswith("}sheet") and item.get("name") == name:
-                    target = targets.get(item.get(relation), "")
-                    path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
-                    return path if path in archive.namelist() else None
-    except (KeyError, ParseError, ValueError):
-        pass
-    return None
 
 
 def _excel(value: Any) -> Any:

@@ -48,6 +48,7 @@ def rows(file: BinaryIO, where: str, encoding: str | None, steps: list[str], lim
     parser.setFeature(feature_namespaces, False)
     parser.forbid_external = True
     parser.setContentHandler(handler)
+    handler.setDocumentLocator(parser)
     decoder = codecs.getincrementaldecoder(encoding)() if encoding else None
     try:
         while chunk := file.read(_CHUNK):
