@@ -1,0 +1,684 @@
+"""The graph on disk, with one writer. The default graph is what holds; a named graph is who said so.
+
+What sync needs of a store, so that a SPARQL 1.1 server by URL can be one next: `names`, `head`, `empty`, `match`,
+`statements`, `holds`, `asserted_by`, `query`, `commit`, `build`, `stage` and `close`. The others (checkpoints, backup,
+erasure) are this store's own.
+
+A commit has happened when its log entry is synced. So the order is: log, sync, store, sync, head; and when the store
+is opened, what the log has and the store does not is applied.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph
+from pyoxigraph import NamedNode, Quad, RdfFormat
+
+from ontology.facts import GT
+from sparql import checkpoint as checkpoints
+from sparql import durable
+from sparql.checkpoint import Checkpoint
+from sparql.log import Change, Entry, Head, Log, LogError, last_logged, read_head
+from sparql.names import Names
+
+from . import graph, layout, retention
+from .errors import DiskFull, StoreError, StoreTooNew, WrongBase
+from .layout import Layout
+from .limits import Limits
+from .lock import Lock
+from .migrate import migrate
+from .stage import Stage
+
+Report = Sequence[Mapping[str, Any]]
+BACKUPS = "backups"
+
+
+def open_store(state: Path, base: str, *, limits: Limits | None = None, holder: str = "graphtide") -> Store:
+    """The store in `state` (made if there is none), whole: what was acknowledged is in it, torn writes are not.
+
+    Raises StoreBusy when another process has held it for `lock_seconds`, StoreTooNew, WrongBase, StoreError.
+    """
+    state, limits = Path(state).absolute(), limits or Limits()
+    state.mkdir(parents=True, exist_ok=True)
+    lock = Lock(state, holder, limits.lock_seconds)
+    try:
+        return Store(state, base, limits, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+class Store:
+    """An open store; made by `open_store`. Its methods may be called from any thread."""
+
+    def __init__(self, state: Path, base: str, limits: Limits, lock: Lock) -> None:
+        self.state, self.limits, self.names = state, limits, Names(base)
+        self._lock, self._writing, self._queue = lock, threading.RLock(), list[_Pending]()
+        self._stages: list[Stage] = []
+        self._closed, self._broken = False, ""
+        self._wal: _Wal | None = None
+        self._graph: pyoxigraph.Store
+        self.head: int
+        self.head_time: str
+        self._layout = _settle_layout(state, base)
+        self._open_data()
+        try:
+            self._log = Log(state, after=self._layout.log_from, knows=self.head)
+        except LogError as wrong:
+            raise StoreError(str(wrong)) from wrong
+        self._roll_forward()
+        self._tidy()
+        self._head = Head(state)
+        self._head.publish(self.head)
+        if self._layout.format < layout.FORMAT:
+            self._migrate()
+        newest = checkpoints.newest(state)
+        if newest is None or newest.commit < self._log.first:
+            with suppress(DiskFull):  # reads go on
+                self._room()
+                self._publish_checkpoint(())
+
+    # Reading
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in the store but what it says about itself."""
+        own = NamedNode(self.names.store)
+        return all(quad.subject == own for quad in self._graph)
+
+    def match(
+        self,
+        subject: NamedNode | None = None,
+        predicate: NamedNode | None = None,
+        object: Any = None,
+        graph_name: Any = None,
+    ) -> Iterator[Quad]:
+        """The quads of a pattern; None is any, also for the graph."""
+        return self._graph.quads_for_pattern(subject, predicate, object, graph_name)
+
+    def statements(self, graph_iri: str) -> frozenset[str]:
+        """What the graph says ("" is the default graph)."""
+        return graph.statements(self._graph, graph_iri)
+
+    def holds(self, statement: str) -> bool:
+        """Whether the statement is in the default graph."""
+        return graph.holds(self._graph, statement)
+
+    def asserted_by(self, statement: str) -> Iterator[str]:
+        """The merged record graphs that contain the statement."""
+        return graph.asserted_by(self._graph, self.names, statement)
+
+    def query(self, text: str, **options: Any) -> Any:
+        """The answer to a SPARQL query, as pyoxigraph gives it."""
+        return self._graph.query(text, **options)
+
+    # Writing
+
+    def commit(self, change: Change, report: Report = ()) -> Entry:
+        """`change` is in the graph and on disk, all of it, as the commit that is returned.
+
+        Commits that come together share their syncs. Raises DiskFull, StoreError; ValueError for a statement that is
+        none. After any of these the graph is as it was, or the store says that it must be opened again.
+        """
+        mine = _Pending(change, report)
+        self._queue.append(mine)
+        with self._writing:
+            if not mine.done:
+                batch, self._queue = self._queue, []
+                self._write(batch)
+        if mine.wrong is not None:
+            raise mine.wrong
+        assert mine.entry is not None
+        return mine.entry
+
+    def build(self, quads: Iterable[bytes], report: Report = ()) -> Entry:
+        """The empty store holds `quads` (N-Quads in pieces), loaded in bulk: after a kill all of them or none.
+
+        The entry returned has no change, and none is logged: the log and the checkpoints start here.
+        Raises StoreError when the store is not empty, SyntaxError for what is not N-Quads, DiskFull.
+        """
+        with self._writing:
+            self._usable()
+            if not self.empty:
+                raise StoreError(f"{self.state} is not empty: `build` is for the first load. Use `commit`.")
+            self._room()
+            data, commit = layout.new_data(self.state), self.head + 1
+            path = self.state / data
+            source = _Chunks(quads, self._room)
+            try:
+                fresh = pyoxigraph.Store(str(path))
+                source.then(self._own(commit))
+                try:
+                    fresh.bulk_load(input=source, format=RdfFormat.N_QUADS)  # type: ignore[arg-type]
+                except Exception as wrong:
+                    raise (source.wrong or self._no_room(wrong)) from None
+                del fresh
+                return self._replace(data, commit, report)
+            except BaseException:
+                if self._layout.data != data:
+                    layout.discard(self.state, path)
+                raise
+
+    def stage(self) -> Stage:
+        """A private copy of the graph that follows the commits and can take a change before the store does."""
+        with self._writing:
+            self._usable()
+            newest = checkpoints.newest(self.state) or self.checkpoint()
+            folder = self.state / layout.STAGE
+            folder.mkdir(exist_ok=True)
+            made = Stage(newest, folder / f"{os.getpid()}-{id(newest):x}-{len(self._stages)}", self.names)
+            for entry in self._log.entries(newest.commit):
+                made.follow(entry, None)
+            self._stages.append(made)
+            return made
+
+    def checkpoint(self, report: Report = ()) -> Checkpoint:
+        """A checkpoint of the last commit, on disk and published; the newest one when nothing was committed since."""
+        with self._writing:
+            self._usable()
+            newest = checkpoints.newest(self.state)
+            if newest is not None and newest.commit == self.head:
+                return newest
+            self._room()
+            return self._publish_checkpoint(report)
+
+    def retain(self) -> None:
+        """History is within its limits; what is leased stays."""
+        with self._writing:
+            self._usable()
+            retention.prune(self.state, self._data, self._log, self.limits)
+
+    def backup(self, dest: Path) -> Checkpoint:
+        """`dest`, a new folder, is a copy of the graph as it is now, for `restore`. Nothing in it is shared."""
+        with self._writing:
+            found = self.checkpoint()
+            if dest.exists():
+                raise StoreError(f"{dest} exists already. Name a new folder for the backup.")
+            part = dest.with_name(f".{dest.name}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(found.path, part)
+            self._layout.write(part)
+            durable.sync_tree(part)
+            os.rename(part, dest)
+            durable.sync_folder(dest.parent)
+            return Checkpoint(dest, found.commit, found.time)
+
+    def erase_history(self) -> Entry:
+        """What is not in the graph is nowhere below the state folder: store, log and checkpoints are written anew.
+
+        Copies that others made (replicas, backups) are theirs to drop: a replica finds a gap in the log.
+        """
+        with self._writing:
+            self._usable()
+            self._room()
+            data, commit = layout.new_data(self.state), self.head + 1
+            text = self.state / layout.TRASH / "erase.nq"
+            text.parent.mkdir(exist_ok=True)
+            try:
+                self._graph.dump(str(text), RdfFormat.N_QUADS)
+                _rewrite(text, self.state / data, self.names, self._own(commit))
+                entry = self._replace(data, commit, ())
+            except BaseException:
+                if self._layout.data != data:
+                    layout.discard(self.state, self.state / data)
+                raise
+            finally:
+                text.unlink(missing_ok=True)
+            return entry
+
+    def close(self) -> None:
+        """Another process may open the store. Iterators over it that are still alive keep its files open."""
+        with self._writing:
+            if self._closed:
+                return
+            self._closed = True
+            for stage in self._stages:
+                stage.close()
+            self._wal.close()
+            self._log.close()
+            self._head.close()
+            del self._graph
+            self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # How
+
+    def _write(self, batch: list[_Pending]) -> None:
+        """Every one of the batch is committed, or has its error."""
+        try:
+            self._usable()
+            self._room()
+            self._log_all(batch)
+        except Exception as wrong:
+            for pending in batch:
+                pending.fail(wrong)
+            return
+        for number, pending in enumerate(batch):
+            assert pending.entry is not None
+            durable.reach("commit.logged")
+            try:
+                pending.entry.change.apply(self._graph)
+            except (SyntaxError, ValueError) as wrong:  # refused, whatever it is tried on: nobody was told it happened
+                self._log.take_back(pending.position, self.head)
+                pending.fail(ValueError(f"Not a change the store can take: {wrong}"))
+                self._settled(batch[:number])
+                self._write(batch[number + 1 :]) if batch[number + 1 :] else None
+                return
+            except Exception as wrong:
+                self._break(f"commit {pending.entry.id} is in the log but could not be applied ({wrong})")
+                for rest in batch[number:]:
+                    rest.fail(StoreError(self._broken))
+                batch = batch[:number]
+                break
+            self.head, self.head_time = pending.entry.id, pending.entry.time
+        self._settled(batch)
+
+    def _log_all(self, batch: list[_Pending]) -> None:
+        start, last = self._log.end, self._log.last
+        try:
+            time = _now()
+            if self._log.full:
+                self._log.rotate()
+                start = self._log.end
+            for number, pending in enumerate(batch):
+                commit = self.head + 1 + number
+                pending.change.check()
+                pending.entry = Entry(commit, commit - 1, time, pending.report, self._with_id(pending.change, commit))
+                pending.position = self._log.append(pending.entry)
+            durable.reach("commit.written")
+            self._log.sync()
+        except OSError as wrong:
+            with suppress(OSError):
+                self._log.take_back(start, last)
+            raise self._no_room(wrong) from wrong
+        except ValueError:
+            self._log.take_back(start, last)
+            raise
+
+    def _settled(self, batch: list[_Pending]) -> None:
+        if not batch:
+            return
+        durable.reach("commit.applied")
+        try:
+            self._wal.sync()
+        except OSError as wrong:
+            self._break(f"the store's own log could not be synced ({wrong})")
+        durable.reach("commit.synced")
+        self._head.publish(self.head)
+        for pending in batch:
+            assert pending.entry is not None
+            for stage in self._stages:
+                stage.follow(pending.entry, pending.change)
+            pending.done = True
+
+    def _with_id(self, change: Change, commit: int) -> Change:
+        cursor = self.names.cursor
+        before = frozenset({layout.commit_statement(self.names, commit - 1)})
+        after = frozenset({layout.commit_statement(self.names, commit)})
+        return Change(
+            {**change.removed, cursor: change.removed.get(cursor, frozenset()) | before},
+            {**change.added, cursor: change.added.get(cursor, frozenset()) | after},
+        )
+
+    def _publish_checkpoint(self, report: Report) -> Checkpoint:
+        folder = self.state / checkpoints.FOLDER
+        folder.mkdir(exist_ok=True)
+        part, path = folder / f".{self.head:020d}.part", folder / f"{self.head:020d}"
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            part.mkdir()
+            self._graph.backup(str(part / checkpoints.DATA))
+            durable.reach("checkpoint.made")
+            about = {"commit": self.head, "time": self.head_time, "report": list(report)}
+            durable.write_json(part / checkpoints.ABOUT, about)
+            durable.sync_tree(part)
+        except OSError as wrong:
+            shutil.rmtree(part, ignore_errors=True)
+            raise self._no_room(wrong) from wrong
+        durable.reach("checkpoint.synced")
+        os.rename(part, path)
+        durable.sync_folder(folder)
+        durable.reach("checkpoint.published")
+        return Checkpoint(path, self.head, self.head_time)
+
+    def _replace(self, data: str, commit: int, report: Report) -> Entry:
+        """The store is the folder `data`, which stands at `commit`; log and checkpoints start there."""
+        path = self.state / data
+        durable.sync_tree(path)
+        durable.sync_folder(self.state)
+        durable.reach("replace.made")
+        entry = Entry(commit, self.head, _now(), report, Change())
+        before = self._data
+        self._layout = Layout(layout.FORMAT, self.names.base, data, commit)
+        self._layout.write(self.state)
+        durable.reach("replace.decided")
+        self._open_data()
+        self._log.reset(commit)
+        self.head_time = entry.time
+        durable.reach("replace.log")
+        self._publish_checkpoint(report)
+        self._head.publish(commit)
+        for stage in self._stages:
+            stage.close()
+        self._stages.clear()
+        for one in checkpoints.every(self.state):
+            if one.commit < commit:
+                layout.discard(self.state, one.path)
+        layout.discard(self.state, before)
+        return entry
+
+    def _open_data(self) -> None:
+        if self._wal is not None:
+            self._wal.close()
+        self._data = self.state / self._layout.data
+        self._graph = pyoxigraph.Store(str(self._data))
+        self._wal = _Wal(self._data)
+        self.head = _stands_at(self._graph, self.names)
+        self.head_time = _now()
+
+    def _roll_forward(self) -> None:
+        """What the log has and the store does not is applied."""
+        try:
+            for entry in self._log.entries(self.head):
+                try:
+                    entry.change.apply(self._graph)
+                except (SyntaxError, ValueError):  # it was being taken back: nobody was told it happened
+                    self._log.drop(entry.id)
+                    break
+                self.head, self.head_time = entry.id, entry.time
+                durable.reach("open.forward")
+        except LogError as wrong:
+            raise StoreError(str(wrong)) from wrong
+        self._wal.sync()
+
+    def _migrate(self) -> None:
+        """The store has this code's format; a backup of it as it was is in `backups/`."""
+        old, commit = self._layout.format, self.head + 1
+        dest = self.state / BACKUPS / f"format-{old}-commit-{self.head}"
+        if not dest.exists():
+            self.backup(dest)
+        data = layout.new_data(self.state)
+        newest = checkpoints.newest(self.state)
+        assert newest is not None
+        checkpoints.clone(newest, self.state / data)
+        fresh = pyoxigraph.Store(str(self.state / data))
+        migrate(fresh, self.names, old)
+        stand_at(fresh, self.names, commit)
+        fresh.flush()
+        del fresh
+        durable.reach("migrate.made")
+        self._replace(data, commit, ({"message": f"Migrated from format {old} to {layout.FORMAT}."},))
+
+    def _tidy(self) -> None:
+        """Nothing is left of what was interrupted, nor of checkpoints that are not of this log."""
+        for name in (layout.STAGE, layout.TRASH):
+            shutil.rmtree(self.state / name, ignore_errors=True)
+        for _, path in layout.data_folders(self.state):
+            if path != self._data:
+                layout.discard(self.state, path)
+        for one in checkpoints.every(self.state):
+            if not self._layout.log_from <= one.commit <= self.head:
+                layout.discard(self.state, one.path)
+        folder = self.state / checkpoints.FOLDER
+        for name in os.listdir(folder) if folder.is_dir() else ():
+            if name.startswith("."):
+                shutil.rmtree(folder / name, ignore_errors=True)
+
+    def _own(self, commit: int) -> bytes:
+        lines = layout.own_statements(self.names, commit)
+        return "".join(f"{line} <{self.names.cursor}> .\n" for line in sorted(lines)).encode()
+
+    def _usable(self) -> None:
+        if self._closed:
+            raise StoreError(f"The store in {self.state} is closed.")
+        if self._broken:
+            raise StoreError(self._broken)
+
+    def _break(self, why: str) -> None:
+        self._broken = f"The store in {self.state} stopped writing: {why}. Reads go on; open it again to settle it."
+
+    def _room(self) -> None:
+        free = os.statvfs(self.state)
+        left = free.f_bavail * free.f_frsize
+        if left < self.limits.min_free_bytes:
+            raise DiskFull(
+                f"{self.state} has {_mb(left)} free and {_mb(self.limits.min_free_bytes)} are needed to write. "
+                "Reads go on; free some space, or lower min_free_bytes or history_bytes."
+            )
+
+    def _no_room(self, wrong: Exception) -> Exception:
+        if isinstance(wrong, OSError) and (wrong.errno in (errno.ENOSPC, errno.EDQUOT) or "No space" in str(wrong)):
+            return DiskFull(f"{self.state}: no space left to write. Reads go on; free some space and try again.")
+        return wrong
+
+
+class _Pending:
+    """A commit that waits for its turn."""
+
+    def __init__(self, change: Change, report: Report) -> None:
+        self.change, self.report = change, tuple(report)
+        self.entry: Entry | None = None
+        self.position = 0
+        self.wrong: Exception | None = None
+        self.done = False
+
+    def fail(self, wrong: Exception) -> None:
+        self.wrong, self.done = wrong, True
+
+
+class _Chunks:
+    """Pieces of bytes as a file to read, with a look at the free space every 64 MiB."""
+
+    def __init__(self, pieces: Iterable[bytes], room: Callable[[], None]) -> None:
+        self._pieces, self._room = iter(pieces), room
+        self._rest, self._end, self._read = memoryview(b""), b"", 0
+        self.wrong: Exception | None = None
+
+    def then(self, end: bytes) -> None:
+        """`end` follows the pieces."""
+        self._end = end
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._rest:
+            try:
+                piece = next(self._pieces, None)
+                if self._read >= 64 * 2**20:
+                    self._read = 0
+                    self._room()
+                    durable.reach("build.loading")
+            except Exception as wrong:  # pyoxigraph would make an OSError of it
+                self.wrong = wrong
+                raise
+            if piece is None:
+                if not self._end:
+                    return b""
+                piece, self._end = b"\n" + self._end, b""
+            self._rest = memoryview(piece)
+            self._read += len(piece)
+        found, self._rest = (
+            self._rest[:size] if size >= 0 else self._rest,
+            self._rest[size:] if size >= 0 else self._rest[:0],
+        )
+        return bytes(found)
+
+
+class _Wal:
+    """RocksDB's write-ahead logs: pyoxigraph writes them and syncs nothing, so we do."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._open: dict[str, tuple[int, int]] = {}  # name -> descriptor, size on disk
+
+    def sync(self) -> None:
+        """What was written to the store is on disk."""
+        found = {}
+        for item in os.scandir(self._data):
+            if item.name.endswith(".log"):
+                with suppress(FileNotFoundError):  # flushed into a data file meanwhile, which RocksDB syncs
+                    found[item.name] = self._sync(item.name)
+        for name in self._open.keys() - found.keys():
+            os.close(self._open[name][0])
+        if found.keys() - self._open.keys():
+            durable.sync_folder(self._data)
+        self._open = found
+
+    def _sync(self, name: str) -> tuple[int, int]:
+        path = self._data / name
+        fd, synced = self._open.get(name, (-1, -1))
+        if fd < 0:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        size = os.fstat(fd).st_size
+        if size != synced:
+            durable.sync_data(fd, path)
+        return fd, size
+
+    def close(self) -> None:
+        for fd, _ in self._open.values():
+            os.close(fd)
+        self._open = {}
+
+
+def restore(src: Path, state: Path, *, limits: Limits | None = None, holder: str = "graphtide restore") -> Checkpoint:
+    """The store in `state` is what `backup` wrote to `src`, as a new commit; what it was before is gone.
+
+    Raises StoreBusy, WrongBase when the two are of different bases, StoreTooNew, StoreError when `src` is no backup.
+    """
+    state, limits = Path(state).absolute(), limits or Limits()
+    found, about = layout.read(src), checkpoints.load(src)
+    if found is None or about is None:
+        raise StoreError(f"{src} is no backup: {layout.ABOUT} or {checkpoints.ABOUT} is not in it.")
+    if found.format > layout.FORMAT:
+        raise StoreTooNew(_too_new(src, found.format))
+    state.mkdir(parents=True, exist_ok=True)
+    lock = Lock(state, holder, limits.lock_seconds)
+    try:
+        with suppress(StoreError):  # damaged: that is why it is restored
+            now = layout.read(state)
+            if now is not None and now.base != found.base:
+                raise WrongBase(_wrong_base(src, found.base, now.base))
+        names = Names(found.base)
+        commit = max(about.commit, read_head(state), last_logged(state)) + 1
+        data = layout.new_data(state)
+        shutil.copytree(about.data, state / data)
+        fresh = pyoxigraph.Store(str(state / data))
+        stand_at(fresh, names, commit)
+        fresh.flush()
+        del fresh
+        durable.sync_tree(state / data)
+        durable.sync_folder(state)
+        durable.reach("restore.made")
+        Layout(found.format, found.base, data, commit).write(state)
+        durable.reach("restore.decided")
+        with Store(state, found.base, limits, lock):
+            newest = checkpoints.newest(state)
+    finally:
+        lock.release()
+    assert newest is not None
+    return newest
+
+
+def _settle_layout(state: Path, base: str) -> Layout:
+    """The layout of the store, made now when there is none."""
+    if not base or base[-1] not in "/#":
+        raise WrongBase(f"{base!r} cannot be a base: it must be an absolute IRI that ends in '/' or '#'.")
+    found = layout.read(state)
+    if found is None:
+        if last_logged(state) or any(one.commit for one in checkpoints.every(state)):
+            raise StoreError(
+                f"{state / layout.ABOUT} is missing, but there is a log or a checkpoint. Restore a backup."
+            )
+        return _make(state, base)
+    if found.format > layout.FORMAT:
+        raise StoreTooNew(_too_new(state, found.format))
+    if found.base != base:
+        raise WrongBase(_wrong_base(state, found.base, base))
+    if not (state / found.data).is_dir():
+        raise StoreError(f"{state / found.data}, the graph's files, is missing. Restore a backup: `graphtide restore`.")
+    return found
+
+
+def _make(state: Path, base: str) -> Layout:
+    for _, path in layout.data_folders(state):
+        layout.discard(state, path)
+    made = Layout(layout.FORMAT, base, layout.new_data(state), 0)
+    fresh = pyoxigraph.Store(str(state / made.data))
+    names = Names(base)
+    Change(added={names.cursor: layout.own_statements(names, 0)}).apply(fresh)
+    fresh.flush()
+    del fresh
+    durable.sync_tree(state / made.data)
+    durable.sync_folder(state)
+    durable.reach("open.made")
+    made.write(state)
+    return made
+
+
+def stand_at(store: pyoxigraph.Store, names: Names, commit: int) -> None:
+    """The store says of itself that it stands at `commit`, and nothing else about format and base than is true."""
+    old = frozenset(
+        f"{q.subject} {q.predicate} {q.object}"
+        for q in store.quads_for_pattern(NamedNode(names.store), None, None, NamedNode(names.cursor))
+        if q.predicate.value in (GT + "commit", GT + "format", GT + "base")
+    )
+    Change({names.cursor: old}, {names.cursor: layout.own_statements(names, commit)}).apply(store)
+
+
+def _stands_at(store: pyoxigraph.Store, names: Names) -> int:
+    subject, cursor = NamedNode(names.store), NamedNode(names.cursor)
+    found = [
+        int(quad.object.value) for quad in store.quads_for_pattern(subject, NamedNode(GT + "commit"), None, cursor)
+    ]
+    if len(found) != 1:
+        raise StoreError(f"The store says {found} about its commit in {names.cursor}. Restore a backup.")
+    return found[0]
+
+
+def _rewrite(text: Path, dest: Path, names: Names, own: bytes) -> None:
+    """`dest` is a new store of the quads in `text`, but for what the old one said about its commit."""
+    commit = f"<{names.store}> <{GT}commit> ".encode()
+
+    def pieces() -> Iterator[bytes]:
+        with open(text, "rb") as file:
+            while lines := file.readlines(1 << 20):
+                yield b"".join([line for line in lines if not line.startswith(commit)])
+        yield own
+
+    fresh = pyoxigraph.Store(str(dest))
+    fresh.bulk_load(input=_Chunks(pieces(), lambda: None), format=RdfFormat.N_QUADS)  # type: ignore[arg-type]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _too_new(path: Path, format: int) -> str:
+    return (
+        f"{path} has store format {format}; this Graphtide knows formats up to {layout.FORMAT}. "
+        "Use the newer Graphtide, or restore a backup made before it migrated (.graphtide/backups)."
+    )
+
+
+def _wrong_base(path: Path, theirs: str, ours: str) -> str:
+    return (
+        f"{path} was made with base {theirs!r}, the settings say {ours!r}. Every IRI in it is under its base: "
+        f"write base = {theirs!r}, or move the store away and load again."
+    )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"
