@@ -31,7 +31,7 @@ def line_rows(file: BinaryIO, where: str, encoding: str, steps: list[Step], limi
         for number, line in enumerate(text, 1):
             if line.isspace():
                 continue
-            value = _json(line, where, number, limits)
+            value = _json(line.rstrip("\r\n"), where, number, limits)
             if not steps:
                 yield f":{number}", None, data_of(value, None), ""
                 continue
@@ -53,7 +53,8 @@ def _json(text: str, where: str, first: int, limits: Limits) -> Any:
         cut = "It ends too soon: is it half-written?" if not text[wrong.pos :].strip() else ""
         if wrong.msg.startswith("Unterminated string"):
             cut = "A string that opens here never closes: is it half-written?"
-        raise ReadError(f"{where}:{line}", f"is not JSON: {wrong.msg} at column {wrong.colno}", cut) from None
+        problem = wrong.msg.removesuffix(" starting at")
+        raise ReadError(f"{where}:{line}", f"is not JSON: {problem} at column {wrong.colno}", cut) from None
     except ValueError as wrong:  # NaN, or a number of more digits than Python turns into an integer
         raise ReadError(f"{where}:{first}", f"is not JSON that can be read: {wrong}", "") from None
     if _depth_exceeds(value, limits.max_depth):

@@ -20,8 +20,9 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-# Bytes no Western European text has: undefined in cp1252, or what broken UTF-8 and binary data are full of.
-_NOT_WESTERN = re.compile(rb"[\x81\x8d\x8f\x90\x9d\xfe\xff]|[\xc2\xc3](?![A-Za-z])")
+# What no Western European text has: bytes undefined in cp1252, the marks of broken UTF-8 and of binary data, an
+# opening quote or a euro sign right behind an accented letter.
+_NOT_WESTERN = re.compile(rb"[\x81\x8d\x8f\x90\x9d\xfe\xff]|[\xc2\xc3](?![A-Za-z])|[\xe0-\xf4][\x80\x82-\x84\x8b]")
 _WESTERN = ["cp1252", "latin_1"]
 _SAMPLE = 64 * KIB
 
