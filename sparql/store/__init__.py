@@ -1,6 +1,7 @@
 """The graph on disk, with one writer."""
 
-from .embedded import Store, open_store, restore
+from .backup import restore
+from .embedded import Store, open_store
 from .errors import DiskFull, StoreBusy, StoreError, StoreTooNew, WrongBase
 from .limits import Limits
 from .stage import Stage

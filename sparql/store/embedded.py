@@ -14,7 +14,8 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,20 +24,20 @@ from typing import Any
 import pyoxigraph
 from pyoxigraph import NamedNode, Quad, RdfFormat
 
-from ontology.facts import GT
 from sparql import checkpoint as checkpoints
 from sparql import durable
 from sparql.checkpoint import Checkpoint
-from sparql.log import Change, Entry, Head, Log, LogError, last_logged, read_head
+from sparql.log import Change, Entry, Head, Log, LogError
 from sparql.names import Names
 
-from . import graph, layout, retention
-from .errors import DiskFull, StoreError, StoreTooNew, WrongBase
+from . import bulk, graph, layout, retention
+from .errors import DiskFull, StoreError
 from .layout import Layout
 from .limits import Limits
 from .lock import Lock
 from .migrate import migrate
 from .stage import Stage
+from .wal import Wal
 
 Report = Sequence[Mapping[str, Any]]
 BACKUPS = "backups"
@@ -62,21 +63,23 @@ class Store:
 
     def __init__(self, state: Path, base: str, limits: Limits, lock: Lock) -> None:
         self.state, self.limits, self.names = state, limits, Names(base)
-        self._lock, self._writing, self._queue = lock, threading.RLock(), list[_Pending]()
+        self._lock, self._writing, self._queue = lock, threading.RLock(), deque[_Pending]()
         self._stages: list[Stage] = []
         self._closed, self._broken = False, ""
-        self._wal: _Wal | None = None
         self._graph: pyoxigraph.Store
         self.head: int
         self.head_time: str
-        self._layout = _settle_layout(state, base)
+        self._layout = layout.settle(state, base)
+        self._wal = Wal(state / self._layout.data)
         self._open_data()
         try:
             self._log = Log(state, after=self._layout.log_from, knows=self.head)
+            self._roll_forward()
         except LogError as wrong:
+            del self._graph
             raise StoreError(str(wrong)) from wrong
-        self._roll_forward()
         self._tidy()
+        self.head_time = self._time_of_head()
         self._head = Head(state)
         self._head.publish(self.head)
         if self._layout.format < layout.FORMAT:
@@ -133,8 +136,7 @@ class Store:
         self._queue.append(mine)
         with self._writing:
             if not mine.done:
-                batch, self._queue = self._queue, []
-                self._write(batch)
+                self._write([self._queue.popleft() for _ in range(len(self._queue))])
         if mine.wrong is not None:
             raise mine.wrong
         assert mine.entry is not None
@@ -153,15 +155,8 @@ class Store:
             self._room()
             data, commit = layout.new_data(self.state), self.head + 1
             path = self.state / data
-            source = _Chunks(quads, self._room)
             try:
-                fresh = pyoxigraph.Store(str(path))
-                source.then(self._own(commit))
-                try:
-                    fresh.bulk_load(input=source, format=RdfFormat.N_QUADS)  # type: ignore[arg-type]
-                except Exception as wrong:
-                    raise (source.wrong or self._no_room(wrong)) from None
-                del fresh
+                self._load(path, quads, commit)
                 return self._replace(data, commit, report)
             except BaseException:
                 if self._layout.data != data:
@@ -226,7 +221,7 @@ class Store:
             text.parent.mkdir(exist_ok=True)
             try:
                 self._graph.dump(str(text), RdfFormat.N_QUADS)
-                _rewrite(text, self.state / data, self.names, self._own(commit))
+                self._load(self.state / data, bulk.without_commit(text, self.names), commit)
                 entry = self._replace(data, commit, ())
             except BaseException:
                 if self._layout.data != data:
@@ -234,6 +229,7 @@ class Store:
                 raise
             finally:
                 text.unlink(missing_ok=True)
+            layout.discard(self.state, self.state / BACKUPS)
             return entry
 
     def close(self) -> None:
@@ -263,52 +259,63 @@ class Store:
         try:
             self._usable()
             self._room()
-            self._log_all(batch)
+            self._apply_all(self._log_all(batch))
         except Exception as wrong:
+            _fail(batch, wrong)
+        except BaseException as wrong:  # Ctrl-C: what is in the log has happened, and is not in the store
+            self._break(f"it was interrupted ({type(wrong).__name__})")
+            _fail(batch, StoreError(self._broken))
+            raise
+
+    def _log_all(self, batch: list[_Pending]) -> list[_Pending]:
+        """Those of the batch that can be taken are in the log, on disk; the others have their error."""
+        if self._log.full:
+            self._log.rotate()
+        start, last, time = self._log.end, self._log.last, _now()
+        taken: list[_Pending] = []
+        try:
             for pending in batch:
-                pending.fail(wrong)
-            return
+                commit = last + 1 + len(taken)
+                try:
+                    pending.change.check()
+                    change = self._with_id(pending.change, commit)
+                    pending.entry = Entry(commit, commit - 1, time, pending.report, change)
+                    pending.position = self._log.append(pending.entry)
+                except (ValueError, TypeError) as wrong:
+                    pending.fail(wrong)
+                    continue
+                taken.append(pending)
+            durable.reach("commit.written")
+            self._log.sync()
+        except OSError as wrong:
+            try:
+                self._log.take_back(start, last)
+            except OSError as worse:
+                self._break(f"the log could neither be written nor taken back ({worse})")
+            raise self._no_room(wrong) from wrong
+        return taken
+
+    def _apply_all(self, batch: list[_Pending]) -> None:
+        """What is in the log is in the store."""
         for number, pending in enumerate(batch):
             assert pending.entry is not None
             durable.reach("commit.logged")
             try:
                 pending.entry.change.apply(self._graph)
-            except (SyntaxError, ValueError) as wrong:  # refused, whatever it is tried on: nobody was told it happened
+            except (SyntaxError, ValueError) as wrong:  # refused, whenever it is tried: nobody was told it happened
                 self._log.take_back(pending.position, self.head)
                 pending.fail(ValueError(f"Not a change the store can take: {wrong}"))
                 self._settled(batch[:number])
-                self._write(batch[number + 1 :]) if batch[number + 1 :] else None
+                if batch[number + 1 :]:
+                    self._write(batch[number + 1 :])
                 return
             except Exception as wrong:
                 self._break(f"commit {pending.entry.id} is in the log but could not be applied ({wrong})")
-                for rest in batch[number:]:
-                    rest.fail(StoreError(self._broken))
-                batch = batch[:number]
-                break
+                _fail(batch[number:], StoreError(self._broken))
+                self._settled(batch[:number])
+                return
             self.head, self.head_time = pending.entry.id, pending.entry.time
         self._settled(batch)
-
-    def _log_all(self, batch: list[_Pending]) -> None:
-        start, last = self._log.end, self._log.last
-        try:
-            time = _now()
-            if self._log.full:
-                self._log.rotate()
-                start = self._log.end
-            for number, pending in enumerate(batch):
-                commit = self.head + 1 + number
-                pending.change.check()
-                pending.entry = Entry(commit, commit - 1, time, pending.report, self._with_id(pending.change, commit))
-                pending.position = self._log.append(pending.entry)
-            durable.reach("commit.written")
-            self._log.sync()
-        except OSError as wrong:
-            with suppress(OSError):
-                self._log.take_back(start, last)
-            raise self._no_room(wrong) from wrong
-        except ValueError:
-            self._log.take_back(start, last)
-            raise
 
     def _settled(self, batch: list[_Pending]) -> None:
         if not batch:
@@ -367,12 +374,16 @@ class Store:
         self._layout = Layout(layout.FORMAT, self.names.base, data, commit)
         self._layout.write(self.state)
         durable.reach("replace.decided")
-        self._open_data()
-        self._log.reset(commit)
-        self.head_time = entry.time
-        durable.reach("replace.log")
-        self._publish_checkpoint(report)
-        self._head.publish(commit)
+        try:
+            self._open_data()
+            self._log.reset(commit)
+            self.head_time = entry.time
+            durable.reach("replace.log")
+            self._publish_checkpoint(report)
+            self._head.publish(commit)
+        except BaseException as wrong:
+            self._break(f"commit {commit} is made but not published ({wrong})")
+            raise
         for stage in self._stages:
             stage.close()
         self._stages.clear()
@@ -383,28 +394,37 @@ class Store:
         return entry
 
     def _open_data(self) -> None:
-        if self._wal is not None:
-            self._wal.close()
+        self._wal.close()
         self._data = self.state / self._layout.data
-        self._graph = pyoxigraph.Store(str(self._data))
-        self._wal = _Wal(self._data)
-        self.head = _stands_at(self._graph, self.names)
-        self.head_time = _now()
+        try:
+            self._graph = pyoxigraph.Store(str(self._data))
+        except OSError as wrong:
+            raise StoreError(
+                f"{self._data} cannot be opened ({wrong}). Restore a backup: `graphtide restore`."
+            ) from wrong
+        self._wal = Wal(self._data)
+        self.head = layout.stands_at(self._graph, self.names)
 
     def _roll_forward(self) -> None:
         """What the log has and the store does not is applied."""
-        try:
-            for entry in self._log.entries(self.head):
-                try:
-                    entry.change.apply(self._graph)
-                except (SyntaxError, ValueError):  # it was being taken back: nobody was told it happened
-                    self._log.drop(entry.id)
-                    break
-                self.head, self.head_time = entry.id, entry.time
-                durable.reach("open.forward")
-        except LogError as wrong:
-            raise StoreError(str(wrong)) from wrong
+        for entry in self._log.entries(self.head):
+            try:
+                entry.change.apply(self._graph)
+            except (SyntaxError, ValueError):  # it was being taken back: nobody was told it happened
+                self._log.drop(entry.id)
+                break
+            self.head = entry.id
+            durable.reach("open.forward")
         self._wal.sync()
+
+    def _time_of_head(self) -> str:
+        newest = checkpoints.newest(self.state)
+        if newest is not None and newest.commit == self.head:
+            return newest.time
+        with suppress(LogError):
+            for entry in self._log.entries(self.head - 1):
+                return entry.time
+        return _now()
 
     def _migrate(self) -> None:
         """The store has this code's format; a backup of it as it was is in `backups/`."""
@@ -418,7 +438,7 @@ class Store:
         checkpoints.clone(newest, self.state / data)
         fresh = pyoxigraph.Store(str(self.state / data))
         migrate(fresh, self.names, old)
-        stand_at(fresh, self.names, commit)
+        layout.stand_at(fresh, self.names, commit)
         fresh.flush()
         del fresh
         durable.reach("migrate.made")
@@ -438,6 +458,12 @@ class Store:
         for name in os.listdir(folder) if folder.is_dir() else ():
             if name.startswith("."):
                 shutil.rmtree(folder / name, ignore_errors=True)
+
+    def _load(self, path: Path, quads: Iterable[bytes], commit: int) -> None:
+        try:
+            bulk.load(path, quads, self._own(commit), self._room)
+        except OSError as wrong:
+            raise self._no_room(wrong) from wrong
 
     def _own(self, commit: int) -> bytes:
         lines = layout.own_statements(self.names, commit)
@@ -467,6 +493,16 @@ class Store:
         return wrong
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fail(batch: Iterable[_Pending], wrong: Exception) -> None:
+    for pending in batch:
+        if not pending.done:
+            pending.fail(wrong)
+
+
 class _Pending:
     """A commit that waits for its turn."""
 
@@ -479,205 +515,6 @@ class _Pending:
 
     def fail(self, wrong: Exception) -> None:
         self.wrong, self.done = wrong, True
-
-
-class _Chunks:
-    """Pieces of bytes as a file to read, with a look at the free space every 64 MiB."""
-
-    def __init__(self, pieces: Iterable[bytes], room: Callable[[], None]) -> None:
-        self._pieces, self._room = iter(pieces), room
-        self._rest, self._end, self._read = memoryview(b""), b"", 0
-        self.wrong: Exception | None = None
-
-    def then(self, end: bytes) -> None:
-        """`end` follows the pieces."""
-        self._end = end
-
-    def read(self, size: int = -1) -> bytes:
-        while not self._rest:
-            try:
-                piece = next(self._pieces, None)
-                if self._read >= 64 * 2**20:
-                    self._read = 0
-                    self._room()
-                    durable.reach("build.loading")
-            except Exception as wrong:  # pyoxigraph would make an OSError of it
-                self.wrong = wrong
-                raise
-            if piece is None:
-                if not self._end:
-                    return b""
-                piece, self._end = b"\n" + self._end, b""
-            self._rest = memoryview(piece)
-            self._read += len(piece)
-        found, self._rest = (
-            self._rest[:size] if size >= 0 else self._rest,
-            self._rest[size:] if size >= 0 else self._rest[:0],
-        )
-        return bytes(found)
-
-
-class _Wal:
-    """RocksDB's write-ahead logs: pyoxigraph writes them and syncs nothing, so we do."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._open: dict[str, tuple[int, int]] = {}  # name -> descriptor, size on disk
-
-    def sync(self) -> None:
-        """What was written to the store is on disk."""
-        found = {}
-        for item in os.scandir(self._data):
-            if item.name.endswith(".log"):
-                with suppress(FileNotFoundError):  # flushed into a data file meanwhile, which RocksDB syncs
-                    found[item.name] = self._sync(item.name)
-        for name in self._open.keys() - found.keys():
-            os.close(self._open[name][0])
-        if found.keys() - self._open.keys():
-            durable.sync_folder(self._data)
-        self._open = found
-
-    def _sync(self, name: str) -> tuple[int, int]:
-        path = self._data / name
-        fd, synced = self._open.get(name, (-1, -1))
-        if fd < 0:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        size = os.fstat(fd).st_size
-        if size != synced:
-            durable.sync_data(fd, path)
-        return fd, size
-
-    def close(self) -> None:
-        for fd, _ in self._open.values():
-            os.close(fd)
-        self._open = {}
-
-
-def restore(src: Path, state: Path, *, limits: Limits | None = None, holder: str = "graphtide restore") -> Checkpoint:
-    """The store in `state` is what `backup` wrote to `src`, as a new commit; what it was before is gone.
-
-    Raises StoreBusy, WrongBase when the two are of different bases, StoreTooNew, StoreError when `src` is no backup.
-    """
-    state, limits = Path(state).absolute(), limits or Limits()
-    found, about = layout.read(src), checkpoints.load(src)
-    if found is None or about is None:
-        raise StoreError(f"{src} is no backup: {layout.ABOUT} or {checkpoints.ABOUT} is not in it.")
-    if found.format > layout.FORMAT:
-        raise StoreTooNew(_too_new(src, found.format))
-    state.mkdir(parents=True, exist_ok=True)
-    lock = Lock(state, holder, limits.lock_seconds)
-    try:
-        with suppress(StoreError):  # damaged: that is why it is restored
-            now = layout.read(state)
-            if now is not None and now.base != found.base:
-                raise WrongBase(_wrong_base(src, found.base, now.base))
-        names = Names(found.base)
-        commit = max(about.commit, read_head(state), last_logged(state)) + 1
-        data = layout.new_data(state)
-        shutil.copytree(about.data, state / data)
-        fresh = pyoxigraph.Store(str(state / data))
-        stand_at(fresh, names, commit)
-        fresh.flush()
-        del fresh
-        durable.sync_tree(state / data)
-        durable.sync_folder(state)
-        durable.reach("restore.made")
-        Layout(found.format, found.base, data, commit).write(state)
-        durable.reach("restore.decided")
-        with Store(state, found.base, limits, lock):
-            newest = checkpoints.newest(state)
-    finally:
-        lock.release()
-    assert newest is not None
-    return newest
-
-
-def _settle_layout(state: Path, base: str) -> Layout:
-    """The layout of the store, made now when there is none."""
-    if not base or base[-1] not in "/#":
-        raise WrongBase(f"{base!r} cannot be a base: it must be an absolute IRI that ends in '/' or '#'.")
-    found = layout.read(state)
-    if found is None:
-        if last_logged(state) or any(one.commit for one in checkpoints.every(state)):
-            raise StoreError(
-                f"{state / layout.ABOUT} is missing, but there is a log or a checkpoint. Restore a backup."
-            )
-        return _make(state, base)
-    if found.format > layout.FORMAT:
-        raise StoreTooNew(_too_new(state, found.format))
-    if found.base != base:
-        raise WrongBase(_wrong_base(state, found.base, base))
-    if not (state / found.data).is_dir():
-        raise StoreError(f"{state / found.data}, the graph's files, is missing. Restore a backup: `graphtide restore`.")
-    return found
-
-
-def _make(state: Path, base: str) -> Layout:
-    for _, path in layout.data_folders(state):
-        layout.discard(state, path)
-    made = Layout(layout.FORMAT, base, layout.new_data(state), 0)
-    fresh = pyoxigraph.Store(str(state / made.data))
-    names = Names(base)
-    Change(added={names.cursor: layout.own_statements(names, 0)}).apply(fresh)
-    fresh.flush()
-    del fresh
-    durable.sync_tree(state / made.data)
-    durable.sync_folder(state)
-    durable.reach("open.made")
-    made.write(state)
-    return made
-
-
-def stand_at(store: pyoxigraph.Store, names: Names, commit: int) -> None:
-    """The store says of itself that it stands at `commit`, and nothing else about format and base than is true."""
-    old = frozenset(
-        f"{q.subject} {q.predicate} {q.object}"
-        for q in store.quads_for_pattern(NamedNode(names.store), None, None, NamedNode(names.cursor))
-        if q.predicate.value in (GT + "commit", GT + "format", GT + "base")
-    )
-    Change({names.cursor: old}, {names.cursor: layout.own_statements(names, commit)}).apply(store)
-
-
-def _stands_at(store: pyoxigraph.Store, names: Names) -> int:
-    subject, cursor = NamedNode(names.store), NamedNode(names.cursor)
-    found = [
-        int(quad.object.value) for quad in store.quads_for_pattern(subject, NamedNode(GT + "commit"), None, cursor)
-    ]
-    if len(found) != 1:
-        raise StoreError(f"The store says {found} about its commit in {names.cursor}. Restore a backup.")
-    return found[0]
-
-
-def _rewrite(text: Path, dest: Path, names: Names, own: bytes) -> None:
-    """`dest` is a new store of the quads in `text`, but for what the old one said about its commit."""
-    commit = f"<{names.store}> <{GT}commit> ".encode()
-
-    def pieces() -> Iterator[bytes]:
-        with open(text, "rb") as file:
-            while lines := file.readlines(1 << 20):
-                yield b"".join([line for line in lines if not line.startswith(commit)])
-        yield own
-
-    fresh = pyoxigraph.Store(str(dest))
-    fresh.bulk_load(input=_Chunks(pieces(), lambda: None), format=RdfFormat.N_QUADS)  # type: ignore[arg-type]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _too_new(path: Path, format: int) -> str:
-    return (
-        f"{path} has store format {format}; this Graphtide knows formats up to {layout.FORMAT}. "
-        "Use the newer Graphtide, or restore a backup made before it migrated (.graphtide/backups)."
-    )
-
-
-def _wrong_base(path: Path, theirs: str, ours: str) -> str:
-    return (
-        f"{path} was made with base {theirs!r}, the settings say {ours!r}. Every IRI in it is under its base: "
-        f"write base = {theirs!r}, or move the store away and load again."
-    )
 
 
 def _mb(size: int) -> str:

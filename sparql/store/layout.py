@@ -19,11 +19,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pyoxigraph
+from pyoxigraph import Literal, NamedNode
+
 from ontology.facts import GT, XSD
+from sparql import checkpoint as checkpoints
 from sparql import durable
+from sparql.log import Change, last_logged
 from sparql.names import Names
 
-from .errors import StoreError
+from .errors import StoreError, StoreTooNew, WrongBase
 
 FORMAT = 1
 ABOUT = "store.json"
@@ -85,19 +90,91 @@ def discard(state: Path, path: Path) -> None:
     shutil.rmtree(there, ignore_errors=True)
 
 
-def own_statements(names: Names, commit: int, *, format: int = FORMAT) -> frozenset[str]:
+def own_statements(names: Names, commit: int) -> frozenset[str]:
     """What the store says about itself, in the cursor graph."""
-    return frozenset({commit_statement(names, commit), *standing_statements(names, format)})
-
-
-def standing_statements(names: Names, format: int) -> tuple[str, str]:
-    """Format and base: they stay the same from commit to commit."""
-    return (
-        f'<{names.store}> <{GT}format> "{format}"^^<{XSD}integer>',
-        f'<{names.store}> <{GT}base> "{names.base}"',
+    return frozenset(
+        {
+            commit_statement(names, commit),
+            f'<{names.store}> <{GT}format> "{FORMAT}"^^<{XSD}integer>',
+            f'<{names.store}> <{GT}base> "{names.base}"',
+        }
     )
 
 
 def commit_statement(names: Names, commit: int) -> str:
     """The statement that says where the store stands."""
     return f'<{names.store}> <{GT}commit> "{commit}"^^<{XSD}integer>'
+
+
+def settle(state: Path, base: str) -> Layout:
+    """The layout of the store, made now when there is none."""
+    if not base or base[-1] not in "/#":
+        raise WrongBase(f"{base!r} cannot be a base: it must be an absolute IRI that ends in '/' or '#'.")
+    found = read(state)
+    if found is None:
+        if last_logged(state) or any(one.commit for one in checkpoints.every(state)):
+            raise StoreError(f"{state / ABOUT} is missing, but there is a log or a checkpoint. Restore a backup.")
+        return _make(state, base)
+    if found.format > FORMAT:
+        raise StoreTooNew(too_new(state, found.format))
+    if found.base != base:
+        raise WrongBase(wrong_base(state, found.base, base))
+    if not (state / found.data).is_dir():
+        raise StoreError(f"{state / found.data}, the graph's files, is missing. Restore a backup: `graphtide restore`.")
+    return found
+
+
+def _make(state: Path, base: str) -> Layout:
+    for _, path in data_folders(state):
+        discard(state, path)
+    made = Layout(FORMAT, base, new_data(state), 0)
+    fresh = pyoxigraph.Store(str(state / made.data))
+    names = Names(base)
+    Change(added={names.cursor: own_statements(names, 0)}).apply(fresh)
+    fresh.flush()
+    del fresh
+    durable.sync_tree(state / made.data)
+    durable.sync_folder(state)
+    durable.reach("open.made")
+    made.write(state)
+    return made
+
+
+def stand_at(store: pyoxigraph.Store, names: Names, commit: int) -> None:
+    """The store says of itself that it stands at `commit`, and nothing else about format and base than is true."""
+    old = frozenset(
+        f"{q.subject} {q.predicate} {q.object}"
+        for q in store.quads_for_pattern(NamedNode(names.store), None, None, NamedNode(names.cursor))
+        if q.predicate.value in (GT + "commit", GT + "format", GT + "base")
+    )
+    Change({names.cursor: old}, {names.cursor: own_statements(names, commit)}).apply(store)
+
+
+def stands_at(store: pyoxigraph.Store, names: Names) -> int:
+    """The commit the store says it stands at. Raises WrongBase when it says so under another base, StoreError."""
+    found = _values(store, NamedNode(GT + "commit"), NamedNode(names.cursor))
+    if len(found) == 1:
+        return int(found[0])
+    for base in _values(store, NamedNode(GT + "base"), None):
+        if base != names.base:
+            raise WrongBase(wrong_base("The store", base, names.base))
+    raise StoreError(f"The store says {found} about its commit in {names.cursor}. Restore a backup.")
+
+
+def _values(store: pyoxigraph.Store, predicate: NamedNode, where: NamedNode | None) -> list[str]:
+    found = (quad.object for quad in store.quads_for_pattern(None, predicate, None, where))
+    return [one.value for one in found if isinstance(one, Literal)]
+
+
+def too_new(path: Path, format: int) -> str:
+    return (
+        f"{path} has store format {format}; this Graphtide knows formats up to {FORMAT}. "
+        "Use the newer Graphtide, or restore a backup made before it migrated (.graphtide/backups)."
+    )
+
+
+def wrong_base(path: Path | str, theirs: str, ours: str) -> str:
+    return (
+        f"{path} was made with base {theirs!r}, the settings say {ours!r}. Every IRI in it is under its base: "
+        f"write base = {theirs!r}, or move the store away and load again."
+    )
