@@ -36,7 +36,10 @@ BESIDE = TARGETS | frozenset(
                  "shapesGraphWellFormed", "entailment", "suggestedShapesGraph", "condition", "subject", "predicate",
                  "object", "this", "nodes", "filterShape", "union", "intersection", "returnType", "jsFunctionName",
                  "jsLibrary", "jsLibraryURL", "if", "then", "else", "exists", "count", "distinct", "sum", "min", "max",
-                 "limit", "offset", "orderBy", "desc", "groupConcat", "separator")
+                 "limit", "offset", "orderBy", "desc", "groupConcat", "separator",
+                 "conforms", "result", "detail", "focusNode", "resultPath", "resultMessage", "resultSeverity", "value",
+                 "sourceShape", "sourceConstraint", "sourceConstraintComponent", "resultAnnotation",
+                 "annotationProperty", "annotationVarName", "annotationValue")
 )  # fmt: skip
 """SHACL's other predicates: they constrain nothing by themselves."""
 COMPONENTS: dict[Node, str] = {
@@ -141,6 +144,8 @@ class Reading:
         if path is not None:
             if param in COUNT or param in PAIR:
                 return True
+            if param == sh.qualifiedValueShape and (shape, sh.qualifiedValueShapesDisjoint, None) in self.graph:
+                return False
             if param in ONE:
                 return self.value_only(value)
             return param in LISTS and all(self.value_only(member) for member in self.graph.items(value))
@@ -180,6 +185,9 @@ class Reading:
                 own.update((shape, name) for name in _PARTS.get(param, (COMPONENTS.get(param, ""),)))
                 continue
             wide.add((shape, param, value))
+            if param == sh.qualifiedValueShape:
+                for beside in (sh.qualifiedMinCount, sh.qualifiedMaxCount, sh.qualifiedValueShapesDisjoint):
+                    wide.update((shape, beside, number) for number in self.graph.objects(shape, beside))
 
     def root(self, shape: Node, name: str, own: set[tuple[Node, str]], *, wide: bool) -> Root:
         def of(predicate: Node) -> frozenset[str]:

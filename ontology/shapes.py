@@ -30,7 +30,7 @@ CHUNK = 500
 """Focus nodes put before pyshacl in one call."""
 READ_LIMIT = 2_000_000
 """Statements one wide check may read before it is given up and says so."""
-WORK_BOUND = "https://w3id.org/graphtide/ns#WorkBound"
+NOT_CHECKED = "https://w3id.org/graphtide/ns#NotChecked"
 
 _RDF_TYPE = f"<{RDF}type>"
 _SEVERITIES = {SH + "Violation": "Violation", SH + "Warning": "Warning", SH + "Info": "Info"}
@@ -131,7 +131,7 @@ class Shapes:
                     out.extend(self._wide_chunk(root, graph, chunk))
                 except TooMuch:
                     text = f"{root.label}: not checked, since it reads more than {READ_LIMIT:,} statements."
-                    out.append(Violation("", chunk[0], "", "", WORK_BOUND, WARNING, text, "", root.name))
+                    out.append(Violation("", chunk[0], "", "", NOT_CHECKED, WARNING, text, "", root.name))
                     break
         return sorted(set(out), key=_order)
 
@@ -295,16 +295,17 @@ class Shapes:
     def _run(
         self, shape: Any, graph: rdflib.Graph, nodes: list[Any], root: Root, shapes: rdflib.Graph
     ) -> Iterator[dict[str, Any]]:
-        from pyshacl.errors import ReportableRuntimeError
         from pyshacl.pytypes import SHACLExecutor
 
         try:
             _, reports = shape.validate(SHACLExecutor(), graph, focus=nodes)
-        except ReportableRuntimeError as wrong:
+        except TooMuch:
+            raise
+        except Exception as wrong:  # a shape's own SPARQL or a path beyond pyshacl: a finding, never a stop
             for node in nodes:
                 yield {
-                    "focusNode": node, "sourceShape": root.node, "sourceConstraintComponent": WORK_BOUND,
-                    "resultSeverity": SH + "Warning", "resultMessage": f"Not checked: {_first_line(wrong)}",
+                    "focusNode": node, "sourceShape": root.node, "sourceConstraintComponent": NOT_CHECKED,
+                    "resultSeverity": SH + "Warning", "resultMessage": f"{root.label}: not checked, since {_first_line(wrong)}",
                 }  # fmt: skip
             return
         for _, node, triples in reports:
@@ -320,7 +321,7 @@ class Shapes:
         path = path_text(self._full, found.get("resultPath"))
         value = from_rdflib(found["value"]) if found.get("value") is not None else ""
         generic = str(found.get("resultMessage", ""))
-        bound = component == WORK_BOUND
+        bound = component == NOT_CHECKED
         text = generic if bound else message(self._full, source, component, value, path, generic, self.prefixes)
         return Violation(
             record=record,

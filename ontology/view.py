@@ -59,7 +59,7 @@ class View(Store):
                 self._left -= 1
                 if self._left < 0:
                     raise TooMuch
-                triple = (
+                triple: tuple[Node, Node, Node] = (
                     rdflib.URIRef(found.subject.value)
                     if isinstance(found.subject, NamedNode)
                     else _node(found.subject),

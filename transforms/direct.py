@@ -50,7 +50,7 @@ def direct_mapping(source: str, base: str = DEFAULT_BASE, *, types: bool = True)
     def column(path: str) -> tuple[str, bool]:
         found = known.get(path)
         if found is None:
-            found = (f"<{property_iri(path, base)}> ", types and not _TEXT.search(path))
+            found = (f"<{property_iri(path, base)}> ", types and not textual(path))
             if len(known) < 10_000:
                 known[path] = found
         return found
@@ -93,6 +93,11 @@ def direct_mapping(source: str, base: str = DEFAULT_BASE, *, types: bool = True)
         return out
 
     return Mapping(source, base, version_of("direct", source, base, types), program)
+
+
+def textual(column: str) -> bool:
+    """Whether a column of this name is text whatever it holds: versions, phone numbers, postcodes and their like."""
+    return _TEXT.search(column) is not None
 
 
 def inferred(value: str) -> str:
