@@ -17,18 +17,18 @@ def reconcile_schedule(
 ) -> dg.ScheduleDefinition:
     """Syncs every source each `every_minutes`, whatever the sensor has seen; skips while the writer does it."""
 
-    def ask(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        kept = folder.kept_by(view.state)
-        return dg.SkipReason(kept) if kept else dg.RunRequest()
-
-    return dg.ScheduleDefinition(
+    @dg.schedule(
         name="__".join([*map(word, prefix), "graphtide_reconcile"]),
         job=job,
         cron_schedule=cron(every_minutes),
-        execution_fn=ask,
         default_status=dg.DefaultScheduleStatus.RUNNING if automatic else dg.DefaultScheduleStatus.STOPPED,
         description=f"Every {every_minutes} minutes, all sources, unless the writer keeps them in step.",
     )
+    def reconcile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        kept = folder.kept_by(view.state)
+        return dg.SkipReason(kept) if kept else dg.RunRequest()
+
+    return reconcile
 
 
 def changes_sensor(view: Folder, prefix: Sequence[str], job: Any, *, automatic: bool) -> dg.SensorDefinition:

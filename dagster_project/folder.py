@@ -13,16 +13,18 @@ from graphtide.pipeline import Project
 
 from dagster_project.keys import check_names
 from graphtide.engine import connect
-from graphtide.settings import Settings
-from sources.record import ScopedSource, SourceError
+from graphtide.settings import Settings, SourceSettings, load
+from ontology.facts import RDF, split
+from sources.record import Record, ScopedSource, SourceError
 from sparql.client import WriterClient, WriterGone, WriterRefused, about
 from sparql.names import Names
 from sparql.store import StoreBusy
+from transforms.iri import expand
 
 Say = Callable[[dict[str, Any]], None]
 
 SAMPLE_ROWS = 5
-SAMPLE_BYTES = 32 * 2**20  # a sample is not worth parsing a larger file a second time
+SAMPLE_BYTES = 8 * 2**20  # a sample is not worth parsing a larger file a second time
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def describe(dir: Path | str, page: str | None = None) -> Folder:
     project = Project.open(dir)
     settings = project.settings
     sources = []
-    for name, _, plan in project.pipelines:
+    for name, reader, plan in project.pipelines:
         own = next((source for source in settings.sources if source.name == name), None)
         sources.append(
             SourceView(
@@ -85,7 +87,7 @@ def describe(dir: Path | str, page: str | None = None) -> Folder:
                 reads=_reads(own, name),
                 version=plan.version,
                 every=own.every if own else None,
-                checks=_checks(plan),
+                checks=_checks(settings.dir, settings, own, reader, plan),
             )
         )
     rules = tuple(rule.name for rule in project.rules)
@@ -166,6 +168,16 @@ def violations_of_writer(state: Path, source: str) -> Sequence[Mapping[str, Any]
     return found.get("violations") or found.get("value") or ()
 
 
+def answer(dir: Path, sparql: str, seconds: float) -> bytes:
+    """The SPARQL JSON results of a query, from a worker of our own at the newest commit. Raises QueryFailed."""
+    from sparql.query.pool import Pool
+
+    settings = load(dir)
+    options = {"workers": 1, "spares": 0, "deadline": seconds, "memory_bytes": settings.limits.query_memory_bytes}
+    with Pool(settings.state, settings.base, prefixes=settings.prefixes, **options) as pool:
+        return b"".join(pool.run(sparql, format="json"))
+
+
 def as_dict(report: Any) -> dict[str, Any]:
     """A report as plain data, whether it came from the engine or over the socket."""
     return dict(report) if isinstance(report, Mapping) else report.to_dict()
@@ -184,32 +196,58 @@ def scopes(dir: Path, source: str) -> list[str]:
 
 def sample(dir: Path, source: str) -> tuple[list[dict[str, Any]], list[str]]:
     """The first rows of a source and the first facts they become; empty where a look would cost too much."""
-    project = Project.open(dir)
-    for name, reader, plan in project.pipelines:
-        if name != source or not isinstance(reader, ScopedSource):
-            continue
-        for scope in reader.scopes()[:1]:
-            path = Path(dir) / scope
-            if path.is_file() and path.stat().st_size > SAMPLE_BYTES:
-                return [], []
-            batch = reader.read_scope(scope, None)
-            records = list(islice(batch.records, SAMPLE_ROWS)) if batch else []
+    for name, reader, plan in Project.open(dir).pipelines:
+        if name == source:
+            records = _first(dir, reader, SAMPLE_ROWS)
             facts = [fact for record in records[:2] for fact in _facts(plan, record)]
             return [{"where": record.locator, **record.data} for record in records], facts[:20]
     return [], []
 
 
-def _facts(plan: Any, record: Any) -> list[str]:
+def _first(dir: Path, reader: Any, count: int) -> list[Record]:
+    if not isinstance(reader, ScopedSource):
+        return []
+    try:
+        for scope in reader.scopes()[:1]:
+            path = dir / scope
+            if path.is_file() and path.stat().st_size > SAMPLE_BYTES:
+                return []
+            batch = reader.read_scope(scope, None)
+            return list(islice(batch.records, count)) if batch else []
+    except SourceError:  # its check says so
+        return []
+    return []
+
+
+def _facts(plan: Any, record: Record) -> list[str]:
     try:
         return sorted(plan.mapping.facts(record).statements)
     except ValueError as wrong:  # a row that cannot be mapped is a violation; here it is just a bad sample
         return [str(wrong)]
 
 
-def _checks(plan: Any) -> tuple[Check, ...]:
-    shapes = plan.shapes.names()
-    names = check_names(shapes)
-    return tuple(Check(names[shape], shape, label) for shape, label in sorted(shapes))
+def _checks(dir: Path, settings: Settings, own: SourceSettings | None, reader: Any, plan: Any) -> tuple[Check, ...]:
+    if plan.shapes is None:
+        return ()
+    classes = _classes(dir, settings, own, reader, plan)
+    names = check_names(plan.shapes.names())
+    above = {kind for one in classes for kind in (one, *plan.shapes.superclasses.get(one, ()))}
+    return tuple(
+        Check(names[root.name], root.name, root.label)
+        for root in plan.shapes.roots
+        if not root.classes or not classes or root.classes & above
+    )
+
+
+def _classes(dir: Path, settings: Settings, own: SourceSettings | None, reader: Any, plan: Any) -> set[str]:
+    """The classes of what a source describes: as its mapping says, or as its first records show; empty is unknown."""
+    kinds = own.mapping if own and isinstance(own.mapping, list) else [own.mapping] if own and own.mapping else []
+    named = {kind["class"] for kind in kinds if isinstance(kind, dict) and isinstance(kind.get("class"), str)}
+    if named:
+        return {expand(text, settings.prefixes) for text in named}
+    types = f" <{RDF}type> <"
+    said = [fact for record in _first(dir, reader, 50) for fact in _facts(plan, record) if types in fact]
+    return {split(fact)[2][1:-1] for fact in said}
 
 
 def _kind(own: Any) -> str:

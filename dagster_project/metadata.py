@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote_plus
 
 from dagster import AssetCheckSeverity, MetadataValue, TableColumn, TableRecord, TableSchema
 
@@ -25,8 +25,8 @@ VIOLATIONS = TableSchema(
 
 
 def query_url(page: str, query: str) -> str:
-    """The query page with `query` filled in."""
-    return f"{page.rstrip('/')}/?query={quote(query, safe='')}"
+    """The query page with `query` filled in; what an address may hold stays readable, and lets a browser break it."""
+    return f"{page.rstrip('/')}/?query={quote_plus(query, safe='/:?*(),;.-')}"
 
 
 def of_source(names: Names, source: str) -> str:
@@ -40,22 +40,18 @@ def derived_by(names: Names, rule: str) -> str:
 
 
 def _said_under(graphs: str) -> str:
-    return (
-        "SELECT ?s ?p ?o ?record WHERE {\n  GRAPH ?record { ?s ?p ?o }\n"
-        f'  FILTER(STRSTARTS(STR(?record), "{graphs}"))\n}}\nORDER BY ?record ?s ?p\nLIMIT 100'
-    )
+    said = f"STRSTARTS(STR(?record), '{_text(graphs)}')"
+    return f"SELECT ?s ?p ?o ?record {{ GRAPH ?record {{ ?s ?p ?o }} FILTER {said} }} LIMIT 100"
 
 
 def refused_by(names: Names, source: str) -> str:
     """The query that lists what is in quarantine for a source."""
-    return (
-        "PREFIX sh: <http://www.w3.org/ns/shacl#>\nPREFIX gt: <https://w3id.org/graphtide/ns#>\n"
-        f"SELECT ?where ?path ?value ?message WHERE {{\n  GRAPH <{names.quarantine}> {{\n"
-        f"    ?refused gt:source <{names.source(source)}> .\n"
-        "    ?result gt:record ?record ; sh:resultMessage ?message .\n    ?refused gt:record ?record .\n"
-        "    OPTIONAL { ?result gt:locator ?where }\n    OPTIONAL { ?result sh:resultPath ?path }\n"
-        "    OPTIONAL { ?result sh:value ?value }\n  }\n}\nLIMIT 100"
-    )
+    held = f"{{ ?x ?about <{names.source(source)}> ; ?p ?o }}"
+    return f"SELECT ?x ?p ?o {{ GRAPH <{names.quarantine}> {held} }} ORDER BY ?x ?p LIMIT 500"
+
+
+def _text(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def counts(report: Mapping[str, Any]) -> dict[str, MetadataValue]:
@@ -88,7 +84,7 @@ def violations_table(violations: Iterable[Mapping[str, Any]]) -> MetadataValue:
             {
                 "where": cell(row.get("locator") or row.get("record")),
                 "field": cell(short(row.get("path") or "")),
-                "value": cell(row.get("value")),
+                "value": cell(plain(row.get("value") or "")),
                 "message": cell(row.get("message")),
                 "severity": cell(short(row.get("severity") or "Violation")),
             }
@@ -102,6 +98,13 @@ def short(iri: str) -> str:
     """The last word of an IRI; any other text as it is."""
     text = iri.strip("<>")
     return text.rstrip("/#").replace("#", "/").rsplit("/", 1)[-1] if "://" in text else text
+
+
+def plain(value: str) -> str:
+    """An N-Triples term as people read it: a literal's text, an IRI's last word; any other text as it is."""
+    if value.startswith('"') and (end := value.rfind('"')) > 0:
+        return value[1:end].replace('\\"', '"').replace("\\n", " ").replace("\\\\", "\\")
+    return short(value) if value.startswith("<") and value.endswith(">") else value
 
 
 def cell(value: Any) -> str:

@@ -68,8 +68,12 @@ class Graph(dg.ConfigurableResource):  # type: ignore[type-arg]
         if not self.dir:
             raise GraphError("Graph needs a url or a dir.")
         from dagster_project import folder
+        from sparql.query.pool import QueryFailed
 
-        return folder.answer(Path(self.dir), sparql, self.seconds)
+        try:
+            return folder.answer(Path(self.dir), sparql, self.seconds)
+        except QueryFailed as wrong:
+            raise GraphError(str(wrong)) from wrong
 
 
 def rows(answer: dict[str, Any]) -> list[Row]:

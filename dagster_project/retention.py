@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy as db
+from dagster._core.events import DagsterEventType
 from dagster._core.instance import RUNLESS_RUN_ID
 from dagster._core.storage.event_log.schema import (
     AssetCheckExecutionsTable,
@@ -28,13 +29,16 @@ def prune(instance: dg.DagsterInstance, assets: int, checks: int) -> int:
     if not isinstance(storage, SqliteEventLogStorage):
         return 0
     of_asset = max(20, min(1000, MATERIALISATIONS // max(1, assets)))
+    of_evaluated = max(20, min(500, EVALUATIONS // max(1, assets)))
     of_check = max(5, min(100, EVALUATIONS // max(1, checks)))
     events, tags, executions = SqlEventLogStorageTable, AssetEventTagsTable, AssetCheckExecutionsTable
     gone = 0
     for shard in (storage.run_connection(RUNLESS_RUN_ID), storage.index_connection()):
         with shard as connection:
-            made = [events.c.asset_key, events.c.dagster_event_type]
-            old = _older(connection, events, made, events.c.run_id == RUNLESS_RUN_ID, of_asset)
+            evaluated = events.c.dagster_event_type == DagsterEventType.ASSET_CHECK_EVALUATION.value
+            ours = events.c.run_id == RUNLESS_RUN_ID
+            old = _older(connection, events, [events.c.asset_key], ours & ~evaluated, of_asset)
+            old += _older(connection, events, [events.c.asset_key], ours & evaluated, of_evaluated)
             for some in _chunks(old):
                 connection.execute(tags.delete().where(tags.c.event_id.in_(some)))
                 connection.execute(events.delete().where(events.c.id.in_(some)))
