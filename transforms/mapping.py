@@ -57,11 +57,14 @@ class Mapping:
     def facts(self, record: Record) -> Facts:
         """What the record says, ground and spelled. Raises MappingError naming field, value and place."""
         try:
+            graph = record_graph(self.base, self.source, record.key)
             statements = frozenset(self.program(record))
         except BadField as bad:
             hint = f"{bad.hint}, or map it in mappings/{self.source}.py" if bad.hint else ""
             raise MappingError(record.locator, bad.field, bad.value, bad.problem, hint) from bad
-        return Facts(record_graph(self.base, self.source, record.key), statements, record.locator)
+        except UnicodeEncodeError as wrong:
+            raise MappingError(record.locator, "", None, "it holds half a character (a lone surrogate)") from wrong
+        return Facts(graph, statements, record.locator)
 
     def absent(self, data: Table[str, Any] | Collection[str], where: str = "") -> list[str]:
         """A note for each column the mapping names and the data does not have, with the nearest that it has."""
