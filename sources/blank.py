@@ -1,7 +1,8 @@
 """A blank node's name is a hash of what it says, so that other nodes may come and go without renaming it.
 
-Blank nodes that reach each other say one thing together: their names are a hash of that whole, and a place in it.
-Two blank nodes that say the same are one node.
+Two blank nodes that say the same are one node. Blank nodes that reach each other say one thing together: their names
+are a hash of that whole, and a place in it. Where such a whole looks the same from two of its nodes, only whoever
+points at them can tell which is which: they, and what reaches them, have names within one record alone.
 """
 
 from __future__ import annotations
@@ -22,27 +23,47 @@ class TooSymmetric(ValueError):
         super().__init__(f"{count} blank nodes of one cycle are too alike to be told apart")
 
 
-def names(said: Said, mint: Callable[[str], str], steps: int) -> dict[str, str]:
-    """An IRI (in angle brackets) for every blank node that is a subject or an object in `said`.
+def names(said: Said, mint: Callable[[str], str], steps: int) -> tuple[dict[str, str], list[list[str]]]:
+    """A name for every blank node in `said` that has one of its own, and all groups of nodes that
+    reach each other, those pointed at first.
 
     Work is linear but for cycles of blank nodes, where it is at most `steps` for each; raises TooSymmetric beyond.
     """
     named: dict[str, str] = {}
-    for group in _components(said):
-        if len(group) == 1 and not any(blank and value == group[0] for _, value, blank in said.get(group[0], ())):
+    groups = _components(said)
+    for group in groups:
+        members = set(group)
+        if any(o not in named and o not in members for node in group for o in _targets(node, said)):
+            continue
+        if len(group) == 1 and group[0] not in _targets(group[0], said):
             lines = _lines(group[0], said, named, {})
             named[group[0]] = mint(_hash("\n".join(sorted(set(lines)))))
             continue
-        order, form = _canonical(group, said, named, steps)
-        whole = _hash(form)
-        for place, node in enumerate(order):
-            named[node] = mint(_hash(f"{place} {whole}"))
-    return named
+        places, form, symmetric = _canonical(group, {}, said, named, steps)
+        if not symmetric:
+            named.update(_minted(places, form, mint))
+    return named, groups
 
 
-def empty() -> str:
-    """The hash of a blank node that says nothing."""
-    return _hash("")
+def names_within(
+    nodes: list[str],
+    pointers: Mapping[str, list[str]],
+    said: Said,
+    named: Mapping[str, str],
+    mint: Callable[[str], str],
+    steps: int,
+) -> dict[str, str]:
+    """Names of nodes that have none of their own, within the record that holds them all.
+
+    `pointers` is what the record's subject says of them, by node. Raises TooSymmetric.
+    """
+    places, form, _ = _canonical(nodes, pointers, said, named, steps)
+    return _minted(places, form, mint)
+
+
+def _minted(places: list[str], form: str, mint: Callable[[str], str]) -> dict[str, str]:
+    whole = _hash(form)
+    return {node: mint(_hash(f"{place} {whole}")) for place, node in enumerate(places)}
 
 
 def _lines(node: str, said: Said, named: Mapping[str, str], inside: Mapping[str, str]) -> list[str]:
@@ -52,11 +73,17 @@ def _lines(node: str, said: Said, named: Mapping[str, str], inside: Mapping[str,
     ]
 
 
-def _canonical(group: list[str], said: Said, named: Mapping[str, str], steps: int) -> tuple[list[str], str]:
-    """The nodes of one cycle in an order that depends on nothing but what they say, and that as text."""
+def _canonical(
+    group: list[str], pointers: Mapping[str, list[str]], said: Said, named: Mapping[str, str], steps: int
+) -> tuple[list[str], str, bool]:
+    """The nodes in an order that depends on nothing but what they say and what points at them, that as text, and
+    whether the text would be the same in another order."""
     members = set(group)
     outer = {
-        node: "\n".join(sorted({f"{p} {named[o] if b else o}" for p, o, b in said.get(node, ()) if o not in members}))
+        node: "\n".join(
+            sorted({f"{p} {named[o] if b else o}" for p, o, b in said.get(node, ()) if o not in members})
+            + sorted(f"< {pointer}" for pointer in pointers.get(node, ()))
+        )
         for node in group
     }
     edges: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
@@ -68,6 +95,8 @@ def _canonical(group: list[str], said: Said, named: Mapping[str, str], steps: in
     budget = [steps]
     colours = _refine({node: _hash(outer[node]) for node in group}, edges, budget, group)
     best: tuple[str, list[str]] | None = None
+    forms: set[str] = set()
+    symmetric = False
     stack = [colours]
     while stack:
         colours = stack.pop()
@@ -79,8 +108,11 @@ def _canonical(group: list[str], said: Said, named: Mapping[str, str], steps: in
             order = sorted(group, key=colours.__getitem__)
             place = {node: f"_:{n}" for n, node in enumerate(order)}
             form = "\n".join(
-                f"{place[node]} {line}" for node in order for line in sorted(set(_lines(node, said, named, place)))
+                [f"{place[n]} {line}" for n in order for line in sorted(set(_lines(n, said, named, place)))]
+                + [f"{place[n]} < {pointer}" for n in order for pointer in sorted(set(pointers.get(n, ())))]
             )
+            symmetric = symmetric or form in forms
+            forms.add(form)
             if best is None or form < best[0]:
                 best = (form, order)
             continue
@@ -88,11 +120,12 @@ def _canonical(group: list[str], said: Said, named: Mapping[str, str], steps: in
         for node in cells[tied[1]]:
             # Two nodes that can be swapped lead to the same form: without this, eight in a clique are 8! forms.
             if any(_twins(node, other, edges) for other in tried):
+                symmetric = True
                 continue
             tried.append(node)
             stack.append(_refine({**colours, node: _hash("chosen " + colours[node])}, edges, budget, group))
     assert best is not None
-    return best[1], best[0]
+    return best[1], best[0], symmetric
 
 
 def _twins(one: str, other: str, edges: Mapping[str, list[tuple[str, str, str]]]) -> bool:

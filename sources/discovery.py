@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,8 +148,22 @@ def _rules(
 
 
 def _ignored(path: str, rules: tuple[tuple[str, GitIgnoreSpec], ...]) -> str:
+    """Why the rules ignore a path whose folders they do not; a folder's path ends in `/`."""
     for folder, spec in reversed(rules):
-        verdict = spec.check_file(path[len(folder) :]).include
-        if verdict is not None:
-            return f"ignored by the rules in {folder or 'this folder'}" if verdict else ""
+        name = path[len(folder) :]
+        for pattern in reversed(list(spec.patterns)):
+            if pattern.include is not None and pattern.regex and _matches(pattern.regex, name):
+                return f"ignored by the rules in {folder or 'this folder'}" if pattern.include else ""
     return ""
+
+
+def _matches(regex: re.Pattern[str], name: str) -> bool:
+    # pathspec lets a rule for a folder decide about what is in it; in git the rule decides about the folder alone, so
+    # that `*.csv` here still ignores what `!sub/` elsewhere lets in (test_the_rules_are_those_of_git).
+    found = regex.match(name)
+    if found is None:
+        return False
+    mark = found.end("ps_d") if "ps_d" in regex.groupindex else -1
+    if mark >= 0:
+        return mark == len(name)
+    return not (name.endswith("/") and found.end() == len(name))  # `sub/**` is what is in sub, not sub

@@ -40,13 +40,8 @@ def rows(
     if graphs:
         some = ", ".join(sorted(graphs)[:3])
         notes.append(f"{where}: what its {len(graphs)} named graphs say ({some}) is read as one graph")
-    about = {
-        subject: [(p, o, o.startswith("_:")) for p, o in pairs]
-        for subject, pairs in said.items()
-        if subject.startswith("_:")
-    }
     try:
-        named = blank.names(about, lambda hashed: f"<{skolem}{hashed}>", limits.max_blank_steps)
+        yield from _Subjects(said, refused, where, count, skolem, limits).rows()
     except blank.TooSymmetric as wrong:
         raise ReadError(
             where,
@@ -54,66 +49,85 @@ def rows(
             f"max_blank_steps ({limits.max_blank_steps})",
             "Give them IRIs.",
         ) from None
-    for pairs in said.values():
-        for _, value in pairs:
-            if value.startswith("_:") and value not in named:
-                named[value] = f"<{skolem}{blank.empty()}>"
-    yield from _closures(said, named, refused, where, count, limits)
 
 
-def _closures(
-    said: dict[str, list[tuple[str, str]]],
-    named: dict[str, str],
-    refused: dict[str, str],
-    where: str,
-    count: int,
-    limits: Limits,
-) -> Iterator[Row]:
-    ground = {
-        subject: [f"{named.get(subject, subject)} {p} {named.get(o, o)}" for p, o in pairs]
-        for subject, pairs in said.items()
-    }
-    links = {s: {o for _, o in pairs if o.startswith("_:")} for s, pairs in said.items()}
-    reached: set[str] = set()
-    total = 0
+class _Subjects:
+    """What each subject of a file says, itself and through blank nodes."""
 
-    def closure(subject: str) -> set[str]:
-        seen, todo = {subject}, [subject]
-        while todo:
-            for other in links.get(todo.pop(), ()):
-                if other not in seen:
-                    seen.add(other)
-                    todo.append(other)
-        return seen
+    def __init__(
+        self,
+        said: dict[str, list[tuple[str, str]]],
+        refused: dict[str, str],
+        where: str,
+        count: int,
+        skolem: str,
+        limits: Limits,
+    ) -> None:
+        self._said, self._refused, self._where, self._count = said, refused, where, count
+        self._skolem, self._limits = skolem, limits
+        self._about = {s: [(p, o, o.startswith("_:")) for p, o in said[s]] for s in said if s.startswith("_:")}
+        for subject in [s for s in said if not s.startswith("_:")]:
+            for _, value in said[subject]:
+                if value.startswith("_:"):
+                    self._about.setdefault(value, [])
+        self._named, self._groups = blank.names(self._about, self._mint, limits.max_blank_steps)
+        self._reached: set[str] = set()
+        self._total = 0
 
-    def record(subject: str) -> Row:
-        nonlocal total
-        nodes = closure(subject)
-        reached.update(nodes)
-        statements = {line for node in nodes for line in ground.get(node, ())}
-        total += len(statements)
-        if total > limits.max_statements:
+    def rows(self) -> Iterator[Row]:
+        """One for each IRI, then one for each blank node that nothing else reaches."""
+        for subject in sorted(s for s in self._said if not s.startswith("_:")):
+            yield self._row(subject, [subject])
+        loose: dict[str, Row] = {}
+        for group in reversed(self._groups):  # what points comes before what it points at
+            if group[0] not in self._reached:
+                row = self._row(group[0], group)
+                loose[row[1] or ""] = row
+        for key in sorted(loose):
+            yield loose[key]
+
+    def _row(self, subject: str, cycle: list[str]) -> Row:
+        nodes = self._closure(subject)
+        self._reached.update(nodes)
+        names = self._named
+        unnamed = [node for node in nodes if node.startswith("_:") and node not in names]
+        if unnamed:
+            pointers: dict[str, list[str]] = {}
+            for predicate, value in () if subject.startswith("_:") else self._said[subject]:
+                pointers.setdefault(value, []).append(f"{subject} {predicate}")
+            steps = self._limits.max_blank_steps
+            names = {
+                **{node: names[node] for node in nodes if node in names},
+                **blank.names_within(unnamed, pointers, self._about, names, self._mint, steps),
+            }
+        statements = {
+            f"{names.get(node, node)} {predicate} {names.get(value, value)}"
+            for node in nodes
+            for predicate, value in self._said.get(node, ())
+        }
+        self._total += len(statements)
+        if self._total > self._limits.max_statements:
             raise ReadError(
-                where,
-                f"its {count} statements are more than max_statements ({limits.max_statements}) when blank nodes are "
-                "counted once for each subject that reaches them",
+                self._where,
+                f"its {self._count} statements are more than max_statements ({self._limits.max_statements}) when blank "
+                "nodes are counted once for each subject that reaches them",
                 "Give shared blank nodes IRIs, or raise max_statements under [limits].",
             )
-        key = named.get(subject, subject)[1:-1]
-        problem = next((refused[node] for node in sorted(nodes) if node in refused), "")
-        return f" <{key}>", key, {"statements": sorted(statements)}, problem
+        key = min(names.get(node, node) for node in cycle)
+        problem = next((self._refused[node] for node in sorted(nodes) if node in self._refused), "")
+        return f" {key}", key[1:-1], {"statements": sorted(statements)}, problem
 
-    for subject in sorted(s for s in said if not s.startswith("_:")):
-        yield record(subject)
-    # What no IRI reaches: each blank node that no other one reaches, then one of each cycle that is left.
-    loose = {s for s in said if s.startswith("_:")} - reached
-    pointed = {o for s in loose for o in links[s] if o != s}
-    emitted: set[str] = set()
-    for subject in sorted(loose - pointed, key=named.__getitem__) + sorted(loose & pointed, key=named.__getitem__):
-        if subject in reached or named[subject] in emitted:
-            continue
-        emitted.add(named[subject])
-        yield record(subject)
+    def _closure(self, subject: str) -> set[str]:
+        seen, todo = {subject}, [subject]
+        while todo:
+            for _, value in self._said.get(todo.pop(), ()):
+                if value.startswith("_:") and value not in seen:
+                    seen.add(value)
+                    todo.append(value)
+        return seen
+
+    def _mint(self, hashed: str) -> str:
+        return f"<{self._skolem}{hashed}>"
 
 
 def _statements(

@@ -82,7 +82,9 @@ def test_a_rule_that_cannot_be_read_is_named_and_the_others_hold(tmp_path):
 @settings(max_examples=12)
 @given(
     rules=st.lists(
-        st.sampled_from("*.csv !a.csv /a.csv d/ d/* !d/b.csv **/e e/a.csv d/**/a.csv !/d/ ?.csv".split()),
+        st.sampled_from(
+            ["*.csv", "!a.csv", "/a.csv", "d/", "d/*", "d/**", "!d/b.csv", "**/e", "e/a.csv", "d/**/a.csv", "!/d/", "e"]
+        ),
         max_size=5,
     ),
     inner=st.lists(st.sampled_from(["*.csv", "!a.csv", "/e/", "!e/", "b.csv"]), max_size=3),
