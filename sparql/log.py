@@ -25,6 +25,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,7 +37,7 @@ from sparql import durable
 FOLDER = "log"
 HEAD = "head"
 SEGMENT_BYTES = 16 * 2**20
-CHUNK = 50_000  # statements in one update: 1 M in a single one took 2.3 GB of memory
+LARGE = 50_000  # statements: beyond that a change is loaded, not updated: 3 us a statement and not 12
 
 _HEAD = struct.Struct("<Q")
 _ENTRY = re.compile(rb'H entry "(\d{20}) (\d{14}) ([0-9a-f]{8})" \.\n')
@@ -72,19 +73,24 @@ class Change:
         """The change as one SPARQL update; empty when there is nothing to do."""
         return ";\n".join(self._parts())
 
-    def apply(self, store: Store) -> None:
-        """The store has changed. One atomic update, but for more than `CHUNK` statements: those go in several.
+    def apply(self, store: Store, last: str = "") -> None:
+        """The store has changed: in one atomic update, but for more than `LARGE` statements.
 
-        Doing it again after an interruption ends in the same.
+        A large change goes in many steps, the one of graph `last` at the end; doing it again after an interruption
+        ends in the same. Raises SyntaxError or ValueError, with nothing done, for what is none; `check` a large one.
         """
-        if len(self) <= CHUNK:
+        if len(self) <= LARGE:
             text = self.update_text()
             if text:
                 store.update(text)
             return
-        for word, graphs in (("DELETE DATA", self.removed), ("INSERT DATA", self.added)):
-            for text in _chunks(word, graphs):
-                store.update(text)
+        for text in _chunks({name: found for name, found in self.removed.items() if name != last or not last}):
+            store.update(text)
+        rest = {name: found for name, found in self.added.items() if name != last or not last}
+        store.bulk_load(input=_Quads(rest), format=RdfFormat.N_QUADS, lenient=True)  # type: ignore[arg-type]
+        if last:
+            Change({last: self.removed.get(last, frozenset())}, {last: self.added.get(last, frozenset())}).apply(store)
+        store.flush()  # RocksDB would need 9 us a statement to read its own log at the next start
 
     def check(self) -> None:
         """Raises ValueError for a blank node, and for what `apply` could stop at half way in a large change."""
@@ -93,7 +99,7 @@ class Change:
                 for statement in statements:
                     if statement[:1] != "<" or ("> _:" in statement and '"' not in statement):
                         raise ValueError(f"{statement!r} is not ground: give every node an IRI.")
-        if len(self) > CHUNK:
+        if len(self) > LARGE:  # for a smaller one the store says so itself
             for graphs in (self.removed, self.added):
                 for graph, statements in graphs.items():
                     if graph:
@@ -117,18 +123,36 @@ def _data(graphs: Mapping[str, Iterable[str]]) -> str:
     return "".join(found)
 
 
-def _chunks(word: str, graphs: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def _chunks(graphs: Mapping[str, frozenset[str]]) -> Iterator[str]:
     part: dict[str, list[str]] = {}
-    room = CHUNK
+    room = LARGE
     for graph, statements in graphs.items():
         for statement in statements:
             part.setdefault(graph, []).append(statement)
             room -= 1
             if not room:
-                yield f"{word} {{\n{_data(part)}}}"
-                part, room = {}, CHUNK
+                yield f"DELETE DATA {{\n{_data(part)}}}"
+                part, room = {}, LARGE
     if part:
-        yield f"{word} {{\n{_data(part)}}}"
+        yield f"DELETE DATA {{\n{_data(part)}}}"
+
+
+class _Quads:
+    """Statements as a file of N-Quads, made while it is read."""
+
+    def __init__(self, graphs: Mapping[str, frozenset[str]]) -> None:
+        self._lines = (line for name, found in graphs.items() for line in _lines("", name, found))
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._rest) < size:
+            more = "".join(islice(self._lines, 2000)).encode()
+            if not more:
+                break
+            self._rest += more
+        cut = len(self._rest) if size < 0 else size
+        found, self._rest = self._rest[:cut], self._rest[cut:]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +171,8 @@ class Entry:
         quoted = report.replace("\\", "\\\\").replace('"', '\\"')
         lines = [
             f'H id {self.id} .\nH prev {self.previous} .\nH time "{self.time}" .\nH report "{quoted}" .\nTX .\n',
-            *_lines("D", self.change.removed),
-            *_lines("A", self.change.added),
+            *(line for name, found in self.change.removed.items() for line in _lines("D ", name, sorted(found))),
+            *(line for name, found in self.change.added.items() for line in _lines("A ", name, sorted(found))),
             "TC .\n",
         ]
         body = "".join(lines).encode()
@@ -157,11 +181,10 @@ class Entry:
         return f'H entry "{self.id:020d} {len(body):014d} {zlib.crc32(body):08x}" .\n'.encode() + body
 
 
-def _lines(letter: str, graphs: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    for graph, statements in graphs.items():
-        end = f" <{graph}> .\n" if graph else " .\n"
-        for statement in sorted(statements):
-            yield f"{letter} {statement}{end}"
+def _lines(start: str, graph: str, statements: Iterable[str]) -> Iterator[str]:
+    end = f" <{graph}> .\n" if graph else " .\n"
+    for statement in statements:
+        yield f"{start}{statement}{end}"
 
 
 def parse(body: bytes) -> Entry:

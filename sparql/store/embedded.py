@@ -301,7 +301,7 @@ class Store:
             assert pending.entry is not None
             durable.reach("commit.logged")
             try:
-                pending.entry.change.apply(self._graph)
+                pending.entry.change.apply(self._graph, self.names.cursor)
             except (SyntaxError, ValueError) as wrong:  # refused, whenever it is tried: nobody was told it happened
                 self._log.take_back(pending.position, self.head)
                 pending.fail(ValueError(f"Not a change the store can take: {wrong}"))
@@ -409,7 +409,7 @@ class Store:
         """What the log has and the store does not is applied."""
         for entry in self._log.entries(self.head):
             try:
-                entry.change.apply(self._graph)
+                entry.change.apply(self._graph, self.names.cursor)
             except (SyntaxError, ValueError):  # it was being taken back: nobody was told it happened
                 self._log.drop(entry.id)
                 break

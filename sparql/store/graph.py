@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, parse
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, Store, parse
 
 from ontology.facts import FactsError
 from sparql.names import Names
 
 
-def terms(statement: str) -> tuple[NamedNode, NamedNode, NamedNode | Literal]:
-    """A statement as term objects. Raises FactsError when it is not one."""
+def quads(statements: Iterable[str], graph: str = "") -> Iterator[Quad]:
+    """Statements as the quads of one graph ("" is the default graph), in the order given.
+
+    Raises FactsError when one is none. Parsing takes 1.3 us a statement, making the objects one by one 4 us.
+    """
+    end = f" <{graph}> .\n" if graph else " .\n"
     try:
-        subject, predicate, value = statement.split(" ", 2)
-        return NamedNode(subject[1:-1]), NamedNode(predicate[1:-1]), _term(value, statement)
-    except ValueError as wrong:
-        raise FactsError(f"{statement!r} is not a statement ({wrong}).") from wrong
-
-
-def _term(text: str, statement: str) -> NamedNode | Literal:
-    if text[0] == "<":
-        return NamedNode(text[1:-1])
-    if text[-1] == '"' and "\\" not in text:
-        return Literal(text[1:-1])
-    found = next(parse(f"{statement} .", format=RdfFormat.N_TRIPLES)).object  # 6 us: escapes, languages, datatypes
-    assert isinstance(found, (NamedNode, Literal))
-    return found
+        yield from parse("".join([one + end for one in statements]), format=RdfFormat.N_QUADS)
+    except (SyntaxError, ValueError) as wrong:
+        raise FactsError(f"Not a statement: {wrong}") from wrong
 
 
 def statements(store: Store, graph: str) -> frozenset[str]:
@@ -37,13 +30,19 @@ def statements(store: Store, graph: str) -> frozenset[str]:
 
 def holds(store: Store, statement: str, graph: str = "") -> bool:
     """Whether the statement is in the graph ("" is the default graph)."""
-    return Quad(*terms(statement), NamedNode(graph) if graph else DefaultGraph()) in store
+    return present(store, (statement,), graph) != frozenset()
+
+
+def present(store: Store, found: Collection[str], graph: str = "") -> frozenset[str]:
+    """Those of the statements that are in the graph."""
+    return frozenset([one for one, quad in zip(found, quads(found, graph), strict=True) if quad in store])
 
 
 def asserted_by(store: Store, names: Names, statement: str) -> Iterator[str]:
     """The merged record graphs that contain the statement, as bare IRIs."""
     merged = names.merged
-    for quad in store.quads_for_pattern(*terms(statement), None):
+    (asked,) = quads((statement,))
+    for quad in store.quads_for_pattern(asked.subject, asked.predicate, asked.object, None):
         graph = quad.graph_name
         if isinstance(graph, NamedNode) and merged(graph.value):
             yield graph.value

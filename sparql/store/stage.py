@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyoxigraph
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import NamedNode, Quad
 
 from sparql import checkpoint as checkpoints
 from sparql.log import Change, Entry
@@ -35,6 +35,7 @@ class Stage:
         if self._pending is not None:
             raise ValueError("A change is on the stage already: commit it or undo it first.")
         self._catch_up()
+        change.check()
         self._done = effective(self._graph, change)
         self._done.apply(self._graph)
         self._pending = change
@@ -119,12 +120,7 @@ def effective(store: pyoxigraph.Store, change: Change) -> Change:
     removed, added = {}, {}
     for name, found in change.removed.items():
         gone = found - change.added.get(name, frozenset())
-        removed[name] = _present(store, name, gone)
+        removed[name] = graph.present(store, gone, name)
     for name, found in change.added.items():
-        added[name] = found - _present(store, name, found)
+        added[name] = found - graph.present(store, found, name)
     return Change(removed, added)
-
-
-def _present(store: pyoxigraph.Store, name: str, found: frozenset[str]) -> frozenset[str]:
-    where = NamedNode(name) if name else DefaultGraph()
-    return frozenset(one for one in found if Quad(*graph.terms(one), where) in store)
