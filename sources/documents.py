@@ -20,8 +20,10 @@ from sources.tables import Row
 def json_rows(text: str, where: str, steps: list[Step], limits: Limits) -> Iterator[Row]:
     """The records of a JSON document. Raises ReadError naming the line where it stops being JSON."""
     document = _json(text, where, 1, limits)
+    suspect = _SURROGATE.search(text) is not None
     for place, name, value in elements(document, steps, where):
-        yield f"#{place}", name, data_of(value, name), ""
+        data = data_of(value, name)
+        yield f"#{place}", name, data, _half(data) if suspect else ""
 
 
 def line_rows(file: BinaryIO, where: str, encoding: str, steps: list[Step], limits: Limits) -> Iterator[Row]:
@@ -32,11 +34,14 @@ def line_rows(file: BinaryIO, where: str, encoding: str, steps: list[Step], limi
             if line.isspace():
                 continue
             value = _json(line.rstrip("\r\n"), where, number, limits)
+            suspect = "\\" in line and _SURROGATE.search(line) is not None
             if not steps:
-                yield f":{number}", None, data_of(value, None), ""
+                data = data_of(value, None)
+                yield f":{number}", None, data, _half(data) if suspect else ""
                 continue
             for place, name, item in elements(value, steps, f"{where}:{number}"):
-                yield f":{number}#{place}", name, data_of(item, name), ""
+                data = data_of(item, name)
+                yield f":{number}#{place}", name, data, _half(data) if suspect else ""
     finally:
         text.detach()
 
@@ -62,6 +67,16 @@ def _json(text: str, where: str, first: int, limits: Limits) -> Any:
     return value
 
 
+def _half(data: dict[str, Any]) -> str:
+    """Why the data cannot be written as UTF-8, if it cannot: JSON may escape half of a character."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as wrong:
+        half = ascii(wrong.object[wrong.start])
+        return f"it holds {half}, which is half of a character. Write both halves, or the character itself."
+    return ""
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number; write null or a string")
 
@@ -80,6 +95,7 @@ def _depth_exceeds(value: Any, limit: int) -> bool:
     return bool(level)
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}\n]')
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
@@ -15,7 +15,7 @@ from typing import Any
 from sources import documents, paths, patterns, tables, xml
 from sources.content import Content, look
 from sources.encoding import inspect
-from sources.formats import NAMES, RDF, format_of
+from sources.formats import NAMES, RDF, STREAMED, format_of
 from sources.limits import Limits
 from sources.record import Batch, ReadError, Record, SourceError
 
@@ -202,7 +202,7 @@ class FilesSource:
                 data = data.decode(self._encoding).encode()
             yield from rdf.rows(data, scope, format, self._base, self._skolem, limits, notes)
 
-    def records(self, reading: Reading, notes: list[str]) -> Iterator[Record]:
+    def records(self, reading: Reading, notes: list[str]) -> Generator[Record, None, None]:
         """The records of a file. Raises ReadError when no row has the key's column."""
         name, scope, columns = self.name, reading.scope, self.key
         prefix = f"{scope}/" if self._prefixed else ""
@@ -242,10 +242,17 @@ class Reading:
         self._begun: Iterator[Record] | None = None
 
     def begin(self, notes: list[str]) -> None:
-        """Read up to the first record, so that a broken header is raised and noted now; the first iteration goes on."""
+        """Read up to the first record, so that a broken header is raised and noted now.
+
+        What was read whole is kept for the first iteration; a file that is streamed is closed until then, because a
+        caller may hold more batches than a process may hold files.
+        """
         begun = self.source.records(self, notes)
         first = next(begun, None)
-        self._begun = iter(()) if first is None else chain((first,), begun)
+        if self.format in STREAMED:
+            begun.close()
+        else:
+            self._begun = iter(()) if first is None else chain((first,), begun)
 
     def __iter__(self) -> Iterator[Record]:
         begun, self._begun = self._begun, None
@@ -264,7 +271,7 @@ class Unreadable:
 
 def _most(format: str | None, limits: Limits) -> tuple[int, str]:
     """The largest file that is opened for a format, and the name of that limit."""
-    if format in ("csv", "tsv", "jsonl", "xml", None):
+    if format in STREAMED or format is None:
         return limits.max_file_bytes, "max_file_bytes"
     if format == "yaml":
         return min((limits.max_yaml_bytes, "max_yaml_bytes"), (limits.max_file_bytes, "max_file_bytes"))

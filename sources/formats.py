@@ -26,6 +26,8 @@ _ENDINGS = {
     "jsonld": "jsonld",
 }
 RDF = frozenset({"turtle", "trig", "ntriples", "nquads", "rdfxml", "jsonld"})
+STREAMED = frozenset({"csv", "tsv", "jsonl", "xml"})
+"""Formats that are read a record at a time; the others are read whole."""
 NAMES = {**_ENDINGS, **{name: name for name in _ENDINGS.values()}}
 """What `format` may say, and the format it means."""
 

@@ -118,6 +118,15 @@ def test_a_json_line_that_is_broken_names_itself(tmp_path):
     assert error(tmp_path, "x.jsonl", '{"a": 1}\n{"a": 2\n{"a": 3}\n').startswith("x.jsonl:2: is not JSON")
 
 
+def test_half_a_character_in_json_is_a_problem_of_its_record_alone(tmp_path):
+    (tmp_path / "x.json").write_text('[{"id": "1", "t": "\\ud83d\\ude00"}, {"id": "2", "t": ["\\ud83d"]}]')
+    batch = FilesSource("s", tmp_path, ["x.json"], key="id").read_scope("x.json", None)
+    assert [(r.key, r.problem) for r in batch.records] == [
+        ("1", ""),
+        ("2", "it holds '\\ud83d', which is half of a character. Write both halves, or the character itself."),
+    ]
+
+
 @pytest.mark.parametrize("depth", [150, 5_000, 400_000])
 def test_json_that_nests_too_deep_names_the_line(tmp_path, depth):
     said = "x.json:2: nests deeper than max_depth (100). Raise max_depth under [limits]."

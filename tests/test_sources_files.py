@@ -185,6 +185,15 @@ def test_one_broken_file_does_not_stop_the_others(tmp_path):
     assert (good, bad) == (["a.csv/1", "d.csv/1"], ["b.csv:2", "c.csv:2"])
 
 
+def test_batches_that_wait_hold_no_file_open(tmp_path):
+    for name in ("a.csv", "b.jsonl", "c.xml", "d.json", "e.ttl"):
+        put(tmp_path, name, {"csv": "id\n1\n", "ttl": "", "xml": "<r><a/></r>"}.get(name[2:], '{"id": 1}'))
+    opened = len(os.listdir("/proc/self/fd"))
+    batches = list(source(tmp_path, "*").read(None))
+    assert len(os.listdir("/proc/self/fd")) <= opened
+    assert [len(list(batch.records)) for batch in batches] == [1, 1, 1, 1, 0]
+
+
 def test_a_named_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "people.csv")
     with pytest.raises(ReadError, match="is not a regular file"):
