@@ -18,6 +18,9 @@ _PLACE = re.compile(r"error at (\d+):(\d+): ?(.*)", re.DOTALL)
 _CLASS = re.compile(r"\[(?:[^\[\]'\"]|'(?:\\.|[^'\\])[^']*')*\](?:\s*,\s*)?", re.DOTALL)
 
 
+_SIGNS = ("{", "}", "(", ")", ".", ";", ",")
+
+
 class Refused(ValueError):
     """A text that is not a query we run: `message` says why, `line` and `column` (from 1) where, 0 when unknown."""
 
@@ -65,13 +68,13 @@ def syntax_error(query: str, message: str) -> Refused:
 
 
 def _expected(said: str) -> str:
-    """The engine's list of what it expected, short: its own sentences, else words, then signs, eight at most."""
+    """The engine's list of what it expected, short: its own sentences, else words and brackets, eight at most."""
     listed = re.sub(r"\s+", " ", _CLASS.sub("", said)).strip(" ,").removeprefix("expected ").removeprefix("one of ")
     found = [item.strip() for item in re.split(r', (?=["A-Za-z])', listed) if item.strip()]
     sentences = [item for item in found if " " in item and not item.startswith('"')]
     if sentences:
         return "; ".join(sentences)
-    words = [item for item in found if not item.startswith('"')] + [item for item in found if item.startswith('"')]
+    words = [item for item in found if not item.startswith('"')] + [item for item in found if item[1:-1] in _SIGNS]
     if not words:
         return "the query is not complete here"
     more = ", ..." if len(words) > 8 else ""

@@ -1,10 +1,11 @@
-"""A query gets a whole process or waits for one, and whatever it does, it is over at its deadline: the process is killed."""
+"""A query has a process to itself, and whatever it does it is over at its deadline: the process is killed."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -234,7 +235,9 @@ class Pool:
             if waiter.cancelled:
                 raise QueryCancelled("The query was cancelled before it ran.")
             trouble = f" The last worker did not start: {self.trouble}" if self.trouble else ""
-            raise PoolBusy("The query service is stopping." if self._closed else f"No worker was free in time.{trouble}")
+            if self._closed:
+                raise PoolBusy("The query service is stopping.")
+            raise PoolBusy(f"No worker was free in time.{trouble}")
 
     def _take(self, ends: float) -> _Worker:
         worker = self._idle.pop()
@@ -642,16 +645,14 @@ class Answer:
 
 
 def _open(sock: socket.socket) -> bool:
-    try:
-        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    # An idle worker says nothing: what can be read from it is the end of it.
+    poller = select.poll()
+    poller.register(sock, select.POLLIN)
+    return not poller.poll(0)
 
 
 def _memory(pid: int) -> int:
-    """Bytes of anonymous memory a process holds; 0 where that cannot be told. Mapped files are shared and not counted."""
+    """Bytes of memory only this process holds, so without mapped files; 0 where that cannot be told."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared, *_ = file.read().split()

@@ -36,17 +36,19 @@ class Format:
         return (self.triples if kind == TRIPLES else self.rows) is not None
 
 
+_XML = ("application/xml", "text/xml")
+
 # In order of preference: the first that fits is sent to a client that does not care.
 FORMATS: tuple[Format, ...] = (
     Format("json", ("application/sparql-results+json", "application/json"), "json", rows=QueryResultsFormat.JSON),
-    Format("xml", ("application/sparql-results+xml", "application/xml", "text/xml"), "xml", rows=QueryResultsFormat.XML),
+    Format("xml", ("application/sparql-results+xml", *_XML), "xml", rows=QueryResultsFormat.XML),
     Format("csv", ("text/csv",), "csv", rows=QueryResultsFormat.CSV),
     Format("tsv", ("text/tab-separated-values",), "tsv", rows=QueryResultsFormat.TSV),
     Format("turtle", ("text/turtle", "application/x-turtle"), "ttl", triples=RdfFormat.TURTLE),
     Format("ntriples", ("application/n-triples", "text/plain"), "nt", triples=RdfFormat.N_TRIPLES),
     Format("jsonld", ("application/ld+json", "application/json"), "jsonld", triples=RdfFormat.JSON_LD),
     Format("trig", ("application/trig", "application/x-trig"), "trig", triples=RdfFormat.TRIG),
-    Format("rdfxml", ("application/rdf+xml", "application/xml", "text/xml"), "rdf", triples=RdfFormat.RDF_XML),
+    Format("rdfxml", ("application/rdf+xml", *_XML), "rdf", triples=RdfFormat.RDF_XML),
 )
 BY_NAME: Mapping[str, Format] = {each.name: each for each in FORMATS}
 

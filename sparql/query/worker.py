@@ -1,4 +1,4 @@
-"""A worker is a replica: a clone of the newest checkpoint that follows the change log, and answers between two commits."""
+"""A worker is a replica: a clone of the newest checkpoint that follows the change log and answers between commits."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def work(job: Job, sock: socket.socket) -> None:
     """Serve queries that come over `sock` until the other side closes it."""
     try:
         replica = Replica(job.state, job.folder)
-    except Exception as wrong:  # noqa: BLE001 - the process's outermost edge
+    except Exception as wrong:
         sock.sendall(frame_json(ERROR, {"code": "start", "message": f"{type(wrong).__name__}: {wrong}"}))
         return
     _limit_memory(job.memory_bytes)
@@ -166,7 +166,7 @@ def answer(job: Job, replica: Replica, ask: dict[str, Any], writer: FrameWriter)
         raise
     except MemoryError:
         writer.fail({"code": "memory", "message": ""})
-    except Exception as wrong:  # noqa: BLE001 - one query's failure is told, the worker goes on
+    except Exception as wrong:
         writer.fail({"code": "failed", "message": f"{type(wrong).__name__}: {wrong}"})
 
 

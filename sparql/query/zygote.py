@@ -1,7 +1,7 @@
 """Workers are forked from a process that never had a thread or an open store, and it alone kills and buries them.
 
-Started as `python -m sparql.query.zygote FD`. On FD, a unix stream socket, it takes JSON lines:
-`{"fork": {...}}` with the worker's socket as SCM_RIGHTS, `{"kill": PID}`; and sends `{"pid": N}`, `{"exit": PID, "status": S}`.
+Started as `python -m sparql.query.zygote FD`. On FD, a unix stream socket, it takes JSON lines: `{"fork": {}}` with the
+worker's socket as SCM_RIGHTS, `{"kill": PID}`; and sends `{"pid": N}`, `{"exit": PID, "status": S}`.
 When FD is closed it kills its workers, removes their folders and ends.
 """
 
@@ -48,7 +48,9 @@ def main(fd: int) -> None:
         home.leave()
 
 
-def _serve(control: socket.socket, woken: socket.socket, wake: socket.socket, home: Home, hello: dict[str, Any]) -> None:
+def _serve(
+    control: socket.socket, woken: socket.socket, wake: socket.socket, home: Home, hello: dict[str, Any]
+) -> None:
     children: dict[int, Path] = {}
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -74,7 +76,7 @@ def _serve(control: socket.socket, woken: socket.socket, wake: socket.socket, ho
                 if "fork" in ask:
                     made += 1
                     folder = home.folder / str(made)
-                    folder.mkdir()
+                    folder.mkdir(parents=True)
                     pid = os.fork()
                     if pid == 0:
                         _become_worker(control, woken, wake, home, hello, folder, fds[0])
@@ -113,7 +115,7 @@ def _become_worker(
         job = Job(Path(hello["state"]), folder, hello["base"], hello["prefixes"], int(hello["memory_bytes"]))
         work(job, socket.socket(fileno=fd))
         status = 0
-    except BaseException as wrong:  # noqa: BLE001 - the process's outermost edge
+    except BaseException as wrong:
         print(f"graphtide query worker {os.getpid()}: {type(wrong).__name__}: {wrong}", file=sys.stderr, flush=True)
     finally:
         os._exit(status)
@@ -201,7 +203,7 @@ def leave_network() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     unshare = ctypes.CDLL(None, use_errno=True).unshare
-    return unshare(_CLONE_NEWNET) == 0 or unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
+    return any(unshare(flags) == 0 for flags in (_CLONE_NEWNET, _CLONE_NEWUSER | _CLONE_NEWNET))
 
 
 def _send(control: socket.socket, value: dict[str, Any]) -> None:
