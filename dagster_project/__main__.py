@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from dagster_project.home import prepare
@@ -84,7 +85,8 @@ def follow(reporter: "Reporter", services: Services, stop: threading.Event) -> N
 
 def say(line: str) -> None:
     """One line for people, at once."""
-    print(f"dagster: {line}", flush=True)
+    with suppress(OSError):  # whoever read our lines may be gone
+        print(f"dagster: {line}", flush=True)
 
 
 if __name__ == "__main__":

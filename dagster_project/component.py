@@ -10,7 +10,7 @@ from pydantic import Field
 class GraphtideComponent(dg.Component, dg.Model, dg.Resolvable):
     """The assets, checks, schedule and sensor of one Graphtide folder, and a `graph` resource to query it."""
 
-    dir: str = Field(description="The folder with the data and `graphtide.toml`; relative to the component's YAML.")
+    dir: str = Field(description="The folder with the data and `graphtide.toml`; relative to the dg project.")
     prefix: str = Field(default="", description="Goes before every asset key and name.")
     url: str | None = Field(default=None, description="Where `graphtide up` or `serve` listens, for links and queries.")
     every_minutes: int = Field(default=15, description="How often the schedule reconciles every source.")
@@ -23,7 +23,7 @@ class GraphtideComponent(dg.Component, dg.Model, dg.Resolvable):
         from dagster_project.definitions import definitions
         from dagster_project.resource import Graph
 
-        folder = (Path(context.path) / self.dir).resolve()
+        folder = (Path(context.project_root) / self.dir).resolve()
         made = definitions(
             folder,
             prefix=self.prefix,

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from dagster_project.home import environment, prepare
 Say = Callable[[str], None]
 
 RESTARTS = (0.5, 2.0, 5.0, 15.0, 30.0)  # seconds before the nth start in a row; a minute of running forgets them
+LOG_BYTES = 10 * 2**20  # of one process's output; what is over is let go
 PATIENCE = 8.0  # seconds a process has to stop when asked
 
 
@@ -97,15 +99,15 @@ class Services:
         """Start again what has died, later and later while it keeps dying."""
         now = time.monotonic()
         for service in self.running:
+            self._shorten(service)
             if service.process is not None and service.process.poll() is not None:
                 lived = now - service.started
                 service.failures = 0 if lived > 60 else service.failures
                 wait = RESTARTS[min(service.failures, len(RESTARTS) - 1)]
                 service.failures += 1
                 service.again, code, service.process = now + wait, service.process.returncode, None
-                self.say(
-                    f"the {service.name} ended with code {code} after {lived:.0f} s; it starts again in {wait:g} s."
-                )
+                said = f"the {service.name} ended with code {code} after {lived:.0f} s; it starts again in {wait:g} s."
+                self.say(f"{said} Its log is {self.log(service)}.")
             if service.process is None and now >= service.again and self._may_start(service):
                 self._launch(service)
 
@@ -155,12 +157,28 @@ class Services:
             return True
         return Path(self.code).exists() and answers(self.code)
 
+    def log(self, service: Service) -> Path:
+        """Where a process's output goes: runs write hundreds of lines nobody asked for."""
+        return self.home / f"{service.name.replace(' ', '-')}.log"
+
+    def _shorten(self, service: Service) -> None:
+        with suppress(OSError):
+            if self.log(service).stat().st_size > LOG_BYTES:
+                os.truncate(self.log(service), 0)  # it is open for appending, so the next line is the first
+
     def _launch(self, service: Service) -> None:
         service.started = time.monotonic()
         # A session of its own: Ctrl-C in the terminal reaches us alone, and we stop them in order.
-        service.process = subprocess.Popen(
-            service.command, env=self.environment, cwd=self.home, start_new_session=True, stdin=subprocess.DEVNULL
-        )
+        with open(self.log(service), "ab") as log:
+            service.process = subprocess.Popen(
+                service.command,
+                env=self.environment,
+                cwd=self.home,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
 
 def answers(code: str) -> bool:

@@ -1,4 +1,4 @@
-"""People who run Dagster already add a folder to their project with a few lines of YAML and query it in their assets."""
+"""People who run Dagster already add a folder to their project in a few lines of YAML and query it in their assets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DG = Path(sys.executable).with_name("dg")
 YAML = """\
 type: dagster_project.component.GraphtideComponent
 attributes:
-  dir: ../../../../data
+  dir: ../data
   prefix: shop
   automatic: true
   owners: ["team:platform"]
@@ -65,7 +65,7 @@ def theirs(tmp_path: Path) -> Path:
         "data/graphtide.toml": TOML,
         "project/pyproject.toml": '[project]\nname = "theirs"\nversion = "0"\n'
         '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "theirs"\n'
-        'python_environment = "active"\ncode_location_target_module = "theirs.definitions"\n',
+        'code_location_target_module = "theirs.definitions"\n',
         "project/src/theirs/__init__.py": "",
         "project/src/theirs/definitions.py": "from pathlib import Path\n\nfrom dagster import definitions, "
         "load_from_defs_folder\n\n\n@definitions\ndef defs():\n"
@@ -105,7 +105,7 @@ def test_our_own_definitions_pass_dg_check(theirs: Path) -> None:
     ours.mkdir()
     (ours / "pyproject.toml").write_text(
         '[project]\nname = "ours"\nversion = "0"\n[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\n'
-        'root_module = "dagster_project"\npython_environment = "active"\n'
+        'root_module = "dagster_project"\n'
         'code_location_target_module = "dagster_project.entry"\n'
     )
     env = environment(prepare(theirs.parent), GRAPHTIDE_DIR=str(data))
