@@ -25,7 +25,8 @@ def quads(statements: Iterable[str], graph: str = "") -> Iterator[Quad]:
 def statements(store: Store, graph: str) -> frozenset[str]:
     """What the graph says ("" is the default graph), spelled."""
     name = NamedNode(graph) if graph else DefaultGraph()
-    return frozenset([f"{q.subject} {q.predicate} {q.object}" for q in store.quads_for_pattern(None, None, None, name)])
+    text = store.dump(format=RdfFormat.N_TRIPLES, from_graph=name) or b""
+    return frozenset([line[:-2] for line in text.decode().split("\n") if line])
 
 
 def holds(store: Store, statement: str, graph: str = "") -> bool:
