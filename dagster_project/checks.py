@@ -54,19 +54,21 @@ def specs(source: SourceView, prefix: Sequence[str]) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def outcomes(source: SourceView, row: Mapping[str, Any]) -> list[Outcome]:
-    """How each check stands, from the source's row of the status. A source not seen yet has no outcome."""
+def outcomes(source: SourceView, row: Mapping[str, Any], rows: Rows) -> list[Outcome]:
+    """How each check stands, from the source's row of the status and its violations. None of a source not seen yet."""
     if not row:
         return []
-    found = [_healthy(row)]
     by_shape = {check["shape"]: check for check in row.get("checks", ())}
-    for check in source.checks:
-        counted = by_shape.pop(check.shape, {})
-        found.append(_counted(check.name, check.label, counted, check.shape))
-    rest = {kind: sum(int(other.get(kind) or 0) for other in by_shape.values()) for kind in ("violations", "warnings")}
-    label = "Every record could be mapped"
-    found.append(_counted(WELL_FORMED, label, rest, None))
-    return found
+    shapes = [_counted(check.name, check.label, by_shape.get(check.shape, {}), check.shape) for check in source.checks]
+    # What no listed shape found: a value that cannot be mapped, an unknown term, a key met twice, a shape about others.
+    rest = [str(one.get("severity")) for one in _mine(source, None, rows)]
+    counted = {"violations": rest.count("Violation"), "warnings": rest.count("Warning")}
+    return [_healthy(row), _counted(WELL_FORMED, "Every record could be mapped", counted, None), *shapes]
+
+
+def _mine(source: SourceView, shape: str | None, rows: Rows) -> Rows:
+    known = {check.shape for check in source.checks}
+    return [row for row in rows if (row.get("shape") == shape if shape else row.get("shape") not in known)]
 
 
 def result(
@@ -104,11 +106,8 @@ def _metadata(outcome: Outcome, source: SourceView, folder: Folder, rows: Rows) 
     shown["violations"] = outcome.violations
     if outcome.warnings:
         shown["warnings"] = outcome.warnings
-    known = {check.shape for check in source.checks}
-    mine = [
-        row for row in rows if (row.get("shape") == outcome.shape if outcome.shape else row.get("shape") not in known)
-    ]
-    if not outcome.passed:
+    mine = _mine(source, outcome.shape, rows)
+    if mine:
         shown["table"] = violations_table(mine)
         shown["query"] = dg.MetadataValue.url(query_url(folder.page, refused_by(folder.names, source.name)))
     return shown

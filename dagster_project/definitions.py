@@ -77,7 +77,8 @@ def stage_metadata(
     view: Folder, source: SourceView, stage: str, report: Mapping[str, Any], row: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What one stage shows of a sync: its own counts, not the others'."""
-    shown = counts(report)
+    # The report of one commit counts what it changed; how many stand refused or held is known to the status.
+    shown = counts({**report, **{kind: row[kind] for kind in ("rejected", "held") if row.get(kind) is not None}})
     kept = {
         "records": ("read", "changed", "gone", "commit", "message", "notes"),
         "facts": ("changed", "rejected", "held", "commit"),
@@ -138,6 +139,8 @@ def _sync(
     report, row = synced.report, synced.row
     context.log.info(summary(source.name, report))
     versions = data_versions(source, report)
+    if not (report.get("added") or report.get("removed")):
+        versions["graph"] = _version_before(context, asset_key(prefix, source.name, "graph")) or versions["graph"]
     rows, facts = folder.sample(view.dir, source.name)
     for stage in STAGES:
         shown = stage_metadata(view, source, stage, report, row)
@@ -148,22 +151,34 @@ def _sync(
         yield dg.MaterializeResult(
             asset_key(prefix, source.name, stage), metadata=shown, data_version=dg.DataVersion(versions[stage])
         )
-    for outcome in checks.outcomes(source, row):
+    for outcome in checks.outcomes(source, row, synced.violations):
         if not outcome.passed:
             context.log.warning(f"{source.name}: {outcome.message}")
         yield checks.result(outcome, source, view, prefix, synced.violations)
+
+
+def _version_before(context: dg.AssetExecutionContext, key: dg.AssetKey) -> str | None:
+    # A graph that did not change keeps its version, or everything below it would look out of date.
+    found = context.instance.get_latest_materialization_event(key)
+    made = found.asset_materialization if found else None
+    return (made.tags or {}).get("dagster/data_version") if made else None
 
 
 def saying(log: Callable[[str], None]) -> folder.Say:
     """Events of the engine as lines of a run's log."""
 
     def say(event: Mapping[str, Any]) -> None:
-        text = event.get("message") or event.get("line")
-        if text is None:
-            text = ", ".join(f"{name} {value}" for name, value in event.items() if not isinstance(value, dict | list))
+        said = {name: value for name, value in event.items() if name != "phase" and value not in (None, "", [])}
+        text = event.get("message") or ", ".join(f"{name} {_words(value)}" for name, value in said.items())
+        if event.get("phase"):
+            text = f"{event['phase']}: {text}"
         log(str(text))
 
     return say
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def summary(source: str, report: Mapping[str, Any]) -> str:

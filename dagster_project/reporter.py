@@ -109,6 +109,7 @@ class Reporter:
         self.read = 0
         self.anew = False
         self.events = 0
+        self._findings: dict[str, tuple[Report, Sequence[Report]]] = {}  # source -> how it stood, and what was wrong
         self._at: dict[str, float] = {}  # what was done -> when
 
     def step(self, now: float | None = None) -> bool:
@@ -230,20 +231,18 @@ class Reporter:
 
     def _check(self, source: SourceView, row: Report, now: float) -> None:
         known = self.reported.checks.setdefault(source.name, {})
-        changed = []
-        for outcome in checks.outcomes(source, row):
+        stands = {name: row.get(name) for name in ("rejected", "held", "checks", "notes")}
+        if self._findings.get(source.name, ({}, ()))[0] != stands:
+            rows = folder.violations_of_writer(self.view.state, source.name) if row else ()
+            self._findings[source.name] = (stands, rows)
+        rows = self._findings[source.name][1]
+        for outcome in checks.outcomes(source, row, rows):
             before, timer = known.get(outcome.name), f"check {source.name} {outcome.name}"
             flipped = before is None or bool(before[0] or before[1]) == outcome.passed
             if flipped or (before != outcome.seen and self._due(timer, RECOUNT, now)):
-                changed.append(outcome)
                 self._at[timer] = now
-        if not changed:
-            return
-        failed = any(not outcome.passed for outcome in changed)
-        rows = folder.violations_of_writer(self.view.state, source.name) if failed else ()
-        for outcome in changed:
-            self._report(checks.evaluation(outcome, source, self.view, self.prefix, rows))
-            known[outcome.name] = outcome.seen
+                self._report(checks.evaluation(outcome, source, self.view, self.prefix, rows))
+                known[outcome.name] = outcome.seen
 
     def _alive(self, source: SourceView, row: Report, status: Report, now: float) -> None:
         timer = f"alive {source.name}"

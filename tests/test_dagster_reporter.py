@@ -25,7 +25,7 @@ class Writer:
     def __init__(self, state: Path) -> None:
         state.mkdir(parents=True)
         self.state, self.log, self.head = state, Log(state), Head(state)
-        self.row: dict[str, Any] = {"name": "services", "state": "ok", "records": 3, "mode": "events", "checks": []}
+        self.row: dict[str, Any] = {"name": "services", "state": "ok", "records": 3, "rejected": 4, "checks": []}
         self.bad: list[dict[str, Any]] = []
         self.server = serve(state, {"status": self.status, "violations": lambda args, emit: self.bad})
 
@@ -111,7 +111,7 @@ def test_many_commits_are_one_materialisation_with_their_sum(shop, writer, insta
     reporter = Reporter(shop, instance)
     reporter.step(0.0)
     for _ in range(5):
-        writer.commit(changed=2, added=3, removed=1, rejected=4)
+        writer.commit(changed=2, added=3, removed=1)
     assert not reporter.step(1.0)
     assert reporter.step(2.5)
     assert len(seen(instance, "services", "graph")) == 1
