@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from rdflib.term import Node
 
 from ontology.facts import XSD, literal, spell_term, string
 
+_PLACE = re.compile(r"^Parser error (?:at|between) line .*?: ")
 _RDF_STRING = rdflib.URIRef(XSD + "string")
 
 
@@ -50,7 +52,7 @@ def parse_prefixed(text: str, name: str) -> tuple[list[Triple], dict[str, str]]:
         triples = [quad.triple for quad in parser]
         return triples, {prefix: space for prefix, space in parser.prefixes.items() if prefix}
     except SyntaxError as wrong:
-        reason = str(wrong.msg or wrong).split(" at line ")[0].strip().rstrip(".")
+        reason = _PLACE.sub("", str(wrong.msg or wrong)).strip().rstrip(".")
         raise TurtleError(name, f"it is not Turtle: {reason}.", wrong.lineno) from wrong
 
 

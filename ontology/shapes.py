@@ -89,7 +89,7 @@ class Shapes:
             return cls([(str(path), read_text(path)) for path in files], vocabulary)
         except ShapesError:
             raise
-        except TurtleError as wrong:
+        except TurtleError as wrong:  # it cannot be read at all
             raise ShapesError(wrong.path, wrong.reason, wrong.line) from wrong
 
     def names(self) -> list[tuple[str, str]]:
@@ -302,11 +302,15 @@ class Shapes:
         except TooMuch:
             raise
         except Exception as wrong:  # a shape's own SPARQL or a path beyond pyshacl: a finding, never a stop
+            said = f"{root.label}: not checked, since {_first_line(wrong)}"
             for node in nodes:
                 yield {
-                    "focusNode": node, "sourceShape": root.node, "sourceConstraintComponent": NOT_CHECKED,
-                    "resultSeverity": SH + "Warning", "resultMessage": f"{root.label}: not checked, since {_first_line(wrong)}",
-                }  # fmt: skip
+                    "focusNode": node,
+                    "sourceShape": root.node,
+                    "sourceConstraintComponent": NOT_CHECKED,
+                    "resultSeverity": SH + "Warning",
+                    "resultMessage": said,
+                }
             return
         for _, node, triples in reports:
             found: dict[str, Any] = {}
@@ -399,7 +403,10 @@ def _index(
 def _graph(sources: Sequence[tuple[str, str]], prefixes: dict[str, str]) -> rdflib.Graph:
     graph = rdflib.Graph(bind_namespaces="none")
     for number, (name, text) in enumerate(sources):
-        triples, found = parse_prefixed(text, name)
+        try:
+            triples, found = parse_prefixed(text, name)
+        except TurtleError as wrong:
+            raise ShapesError(wrong.path, wrong.reason, wrong.line) from wrong
         prefixes.update(found)
         for s, p, o in graph_of(triples, f"f{number}_"):
             # The store keeps every integer type as xsd:integer, so that is what a fact can be (test_facts_spelling).
