@@ -57,6 +57,7 @@ def syntax_error(query: str, message: str) -> Refused:
     if "Prefix not found" in said:
         name = re.search(r"([^\s<>{}();,.|/^!*+?=\[\]\"']*):[^\s:]*$", _text_before(query, line, column))
         prefix = f"{name.group(1)}:" if name else "a prefix"
+        column = name.start(1) + 1 if name else column
         return Refused(
             f"{prefix} is not declared. Add PREFIX {prefix} <...> at the start or under [prefixes] in graphtide.toml.",
             line,
