@@ -110,7 +110,9 @@ def _check_archive(data: bytes, where: str, limits: Limits) -> None:
                 )
             for entry in entries:
                 _measure(archive, entry, where, limits)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as wrong:
+    except ReadError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OverflowError, OSError) as wrong:
         raise ReadError(
             where, f"is not an Excel workbook: {_first_line(wrong)}", "Is it half-written, or another format?"
         ) from None

@@ -72,6 +72,11 @@ def rows(file: BinaryIO, where: str, encoding: str | None, steps: list[str], lim
         ) from None
     except UnicodeDecodeError as wrong:
         raise ReadError(f"{where}:{handler.line}", f"is not {encoding}: {wrong.reason}", "Set encoding.") from None
+    except (LookupError, ValueError) as wrong:
+        # The encoding that a document declares may be one that Python does not know.
+        if isinstance(wrong, ReadError):
+            raise
+        raise ReadError(f"{where}:{handler.line}", f"cannot be read: {wrong}", "Set encoding.") from None
     for line, value in found:
         yield f":{line}", None, value if isinstance(value, dict) else {"value": value}, ""
 
