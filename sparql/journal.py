@@ -65,6 +65,17 @@ def held_scopes(graph: Asked, names: Names, source: str) -> dict[str, str]:
     return {row["n"].value: row["h"].value for row in graph.query(text)}
 
 
+def rules(graph: Asked, names: Names) -> list[dict[str, str]]:
+    """Each rule the graph knows, sorted by name: name, version, and the message while its last good facts stand."""
+    text = f"""SELECT ?n ?p ?h {{ GRAPH <{names.cursor}> {{
+        ?s <{GT}source> ?n ; <{GT}plan> ?p . OPTIONAL {{ ?s <{GT}held> ?h }} FILTER(STRSTARTS(?n, "rule/")) }} }}"""
+    rows = [
+        {"name": row["n"].value[len("rule/") :], "version": row["p"].value, "message": _value(row["h"])}
+        for row in graph.query(text)
+    ]
+    return sorted(rows, key=lambda row: row["name"])
+
+
 def notes(graph: Asked, names: Names, source: str) -> list[str]:
     """What is said once about a source, sorted."""
     text = f"SELECT ?n {{ GRAPH <{names.cursor}> {{ <{names.source(source)}> <{GT}note> ?n }} }}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyoxigraph import Triple
+from pyoxigraph import NamedNode, Triple
 
 from ontology.facts import RDF, FactsError, split, statement
 from transforms.construct import Construct, ConstructError, parse_construct
@@ -17,7 +17,7 @@ _TYPE = RDF + "type"
 
 
 class Holding(Protocol):
-    """What a rule may read: what holds, merged, as it will be after the commit."""
+    """What holds, merged, as it will be after the commit."""
 
     def match(self, s: Any = None, p: Any = None, o: Any = None) -> Iterator[Any]:
         """The triples of a pattern; None is any."""
@@ -28,7 +28,32 @@ class Holding(Protocol):
         ...
 
 
-Derive = Callable[[Holding], Iterable[Triple | str]]
+class Readable:
+    """What a rule in Python may read of what holds: the statements it declares, and no others."""
+
+    def __init__(self, graph: Holding, rule: str, reads: frozenset[str]) -> None:
+        self._graph, self._rule, self._reads = graph, rule, reads
+
+    def match(self, s: Any = None, p: Any = None, o: Any = None) -> Iterator[Any]:
+        """The triples of a pattern (terms, None is any). Raises RuleError for a predicate the rule does not read."""
+        if "*" in self._reads:
+            yield from self._graph.match(s, p, o)
+            return
+        whole = {read for read in self._reads if " " not in read}
+        if p is not None and p.value not in {read.partition(" ")[0] for read in self._reads}:
+            raise RuleError(f"The rule {self._rule!r} reads <{p.value}>, which its `reads` does not name. Add it.")
+        for read in sorted(self._reads):
+            predicate, _, kind = read.partition(" ")
+            if (p is not None and p.value != predicate) or (kind and predicate in whole):
+                continue
+            if not kind:
+                yield from self._graph.match(s, NamedNode(predicate), o)
+            elif o is None or o == NamedNode(kind):
+                yield from self._graph.match(s, NamedNode(predicate), NamedNode(kind))
+
+
+Derive = Callable[[Any], Iterable[Triple | str]]
+"""From what a rule may read (`match(s, p, o)`) to triples or spelled statements."""
 
 
 class RuleError(ValueError):
@@ -70,8 +95,11 @@ class Rule:
 
     def derived(self, graph: Holding) -> frozenset[str]:
         """All that follows from what holds, spelled. Raises RuleError, whatever the rule's own code raises."""
+        readable = graph if self.construct is not None else Readable(graph, self.name, self.reads)
         try:
-            return frozenset(one if isinstance(one, str) else statement(one) for one in self.derive(graph))
+            return frozenset(one if isinstance(one, str) else statement(one) for one in self.derive(readable))
+        except RuleError:
+            raise
         except FactsError as wrong:
             raise RuleError(f"The rule {self.name!r} derives what is no fact: {wrong}") from wrong
         except Exception as wrong:  # a user's code: whatever it raises is about this rule
