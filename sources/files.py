@@ -27,7 +27,8 @@ class FilesSource:
     """The records of one file, or of the files that patterns match, below `root`.
 
     A scope is a file's path relative to `root`, with `/`. With one literal path a record's key is its row's key; with
-    a pattern or several paths it is `relative/path.csv/rowkey`. A row's key is the value of `key` (several columns are
+    a pattern or several paths it is `relative/path.csv/rowkey`. A path that ends in `/` or has no ending is a folder, and
+    means every file below it whose ending tells its format. A row's key is the value of `key` (several columns are
     joined by `/`, their own `%` and `/` escaped); without `key` it is the name or IRI the format gives the record, else
     its position, and a note says that inserting a row then changes every row after it. A row whose key is empty or
     not a plain value is a record with a `problem`.
@@ -60,12 +61,13 @@ class FilesSource:
             raise ValueError("paths is empty. Name a file, or a pattern such as 'tables/*.csv'.")
         self.name, self.root = name, Path(root)
         self.paths = tuple(paths)
+        wanted = [patterns.below(path) if _is_folder(path, format) else path for path in self.paths]
         self.key = (key,) if isinstance(key, str) else tuple(key or ())
         self.limits = limits or Limits()
         self._format = NAMES[format] if format else None
         self._record_path, self._encoding, self._delimiter, self._sheet = record_path, encoding, delimiter, sheet
         self._base, self._skolem = base, skolem
-        self._patterns = [patterns.Pattern(path) for path in self.paths]
+        self._patterns = [patterns.Pattern(path) for path in wanted]
         self._prefixed = len(self.paths) > 1 or self._patterns[0].literal is None
         _check_record_path(record_path, {self._format or format_of(path) for path in self.paths})
         options = [READER, self.paths if self._prefixed else None, self._format, self.key, record_path, encoding]
@@ -267,6 +269,13 @@ class Unreadable:
 
     def __iter__(self) -> Iterator[Record]:
         raise self.problem
+
+
+def _is_folder(path: str, format: str | None) -> bool:
+    name = path.rstrip("/").rpartition("/")[2]
+    return (
+        path.endswith("/") or name in (".", "..") or (format is None and "." not in name and not patterns.magic(path))
+    )
 
 
 def _most(format: str | None, limits: Limits) -> tuple[int, str]:

@@ -19,23 +19,32 @@ def escape(path: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", path)
 
 
+def below(folder: str) -> str:
+    """The pattern of every file below the folders that a pattern names."""
+    return folder.rstrip("/") + "/**/*"
+
+
+def magic(path: str) -> bool:
+    """Whether the path is a pattern."""
+    return _MAGIC.search(_ESCAPED.sub("", path)) is not None
+
+
 class Pattern:
     """A path relative to a root: `*`, `?` and `[abc]` within a name, `**` for any folders. `literal` has no magic."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        plain = _ESCAPED.sub("", text)
         normal = os.path.normpath(text).replace(os.sep, "/")
-        self.literal = None if _MAGIC.search(plain) else _ESCAPED.sub(r"\1", normal)
+        self.literal = None if magic(text) else _ESCAPED.sub(r"\1", normal)
         parts = normal.split("/")
         fixed = 0
-        while fixed < len(parts) - 1 and not _MAGIC.search(_ESCAPED.sub("", parts[fixed])):
+        while fixed < len(parts) - 1 and not magic(parts[fixed]):
             fixed += 1
         self.folder = "/".join(_ESCAPED.sub(r"\1", part) for part in parts[:fixed])
         self._fixed = fixed
         self._regex = re.compile(_translate(parts))
         self._deepest = None if "**" in parts else len(parts)
-        self._named = {part for part in parts if not _MAGIC.search(_ESCAPED.sub("", part))}
+        self._named = {part for part in parts if not magic(part)}
 
     def matches(self, relative: str) -> bool:
         """Whether a relative path is one the pattern names, whether or not it exists."""

@@ -18,7 +18,8 @@ TEXTS = {
     "a.tsv": "id\tname\n1\t2\n",
     "a.json": '{"a": [{"id": 1, "t": "\\ud83d\\ude00"}, {"id": 2}], "b": {"c": null}}',
     "a.jsonl": '{"id": 1}\n{"id": "2", "x": [1, 2]}\n',
-    "a.yaml": "a: &a\n  - id: 1\n    d: 2024-01-01\n    t: !!binary aGk=\n  - {id: 2, <<: {x: 1}}\nb: *a\nc: !!set {x}\n",
+    "a.yaml": "a: &a\n  - id: 1\n    d: 2024-01-01\n"
+    "    t: !!binary aGk\n  - {id: 2, <<: {x: 1}}\nb: *a\nc: !!set {x}\n",
     "a.xml": '<?xml version="1.0" encoding="utf-8"?><r a="1"><b id="1">x<c/></b><b>&amp;</b></r>',
     "a.ttl": '@prefix e: <http://e/> . e:a e:b [ e:c "x"@en, 1 ; e:d ( 1 2 ) ] .',
     "a.nq": '<http://a> <http://b> "c" <http://g> .\n',
