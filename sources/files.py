@@ -27,8 +27,8 @@ class FilesSource:
     """The records of one file, or of the files that patterns match, below `root`.
 
     A scope is a file's path relative to `root`, with `/`. With one literal path a record's key is its row's key; with
-    a pattern or several paths it is `relative/path.csv/rowkey`. A path that ends in `/` or has no ending is a folder, and
-    means every file below it whose ending tells its format. A row's key is the value of `key` (several columns are
+    a pattern or several paths it is `relative/path.csv/rowkey`. A path that ends in `/` or has no ending is a folder,
+    and means every file below it whose ending tells its format. A row's key is the value of `key` (several columns are
     joined by `/`, their own `%` and `/` escaped); without `key` it is the name or IRI the format gives the record, else
     its position, and a note says that inserting a row then changes every row after it. A row whose key is empty or
     not a plain value is a record with a `problem`.

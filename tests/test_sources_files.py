@@ -47,12 +47,12 @@ def test_a_pattern_puts_the_path_before_the_key(tmp_path):
 
 
 def test_a_folder_is_every_file_below_it(tmp_path):
-    put(tmp_path, "tables[1]/a.csv", "id\n1\n")
-    put(tmp_path, "tables[1]/deep/b.json", '{"id": 2}')
-    put(tmp_path, "tables[1]/README.md", "no data")
-    for folder in ("tables[1]", "tables[1]/", "./tables[1]"):
-        assert keys(source(tmp_path, folder, key="id")) == ["tables[1]/a.csv/1", "tables[1]/deep/b.json/2"]
-    assert keys(source(tmp_path, ".", key="id")) == ["tables[1]/a.csv/1", "tables[1]/deep/b.json/2"]
+    put(tmp_path, "tables 1/a.csv", "id\n1\n")
+    put(tmp_path, "tables 1/deep/b.json", '{"id": 2}')
+    put(tmp_path, "tables 1/README.md", "no data")
+    for folder in ("tables 1", "tables 1/", "./tables 1", "tables*/"):
+        assert keys(source(tmp_path, folder, key="id")) == ["tables 1/a.csv/1", "tables 1/deep/b.json/2"]
+    assert keys(source(tmp_path, ".", key="id")) == ["tables 1/a.csv/1", "tables 1/deep/b.json/2"]
 
 
 def test_several_literal_paths_put_the_path_before_the_key(tmp_path):
