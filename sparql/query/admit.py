@@ -11,7 +11,7 @@ _PROLOGUE = re.compile(
     r"(?:\s+|#[^\n\r]*|BASE\s*<[^<>\"{}|^`\\\s]*>|PREFIX\s*[^\s:]*:\s*<[^<>\"{}|^`\\\s]*>|VERSION\s*(?:\"[^\"]*\"|'[^']*'))*",
     re.IGNORECASE,
 )
-_DECLARED = re.compile(r"PREFIX\s+([^\s:]*):\s*<([^<>\"{}|^`\\\s]*)>", re.IGNORECASE)
+_DECLARED = re.compile(r"#[^\n\r]*|PREFIX\s*([^\s:]*):\s*<([^<>\"{}|^`\\\s]*)>|<[^<>\s]*>", re.IGNORECASE)
 _UPDATES = re.compile(r"(INSERT|DELETE|LOAD|CLEAR|CREATE|DROP|COPY|MOVE|ADD|WITH)\b", re.IGNORECASE)
 _PLACE = re.compile(r"error at (\d+):(\d+): ?(.*)", re.DOTALL)
 # The engine lists what it expected as character classes of its grammar: noise to a person.
@@ -32,7 +32,7 @@ class Refused(ValueError):
 def declared_prefixes(query: str) -> dict[str, str]:
     """The prefixes a query declares in its prologue."""
     prologue = _PROLOGUE.match(query)
-    return dict(_DECLARED.findall(prologue.group())) if prologue else {}
+    return dict(pair for pair in _DECLARED.findall(prologue.group()) if pair[1]) if prologue else {}
 
 
 def syntax_error(query: str, message: str) -> Refused:

@@ -25,6 +25,8 @@ WATCH_SECONDS = 0.025
 START_SECONDS = 60.0
 # A worker this many commits behind the newest when its query ends is replaced rather than caught up.
 FAR_BEHIND = 500
+# A worker killed from outside so soon after it was given a query was not killed for the query.
+STILLBORN_SECONDS = 0.25
 HAS_MEMORY_CAP = sys.platform.startswith("linux")
 
 
@@ -58,6 +60,10 @@ class PoolBusy(QueryFailed):
 
 class WorkerLost(QueryFailed, RuntimeError):
     """The worker's process ended in the middle of the query, and not by us. Asking again is safe."""
+
+
+class _Stillborn(Exception):
+    """The worker was killed from outside as it was given the query."""
 
 
 NotAcceptable = results.NotAcceptable
@@ -522,10 +528,19 @@ class Call:
         self.ends = time.monotonic() + seconds
         self._waiter = _Waiter()
         self._worker: _Worker | None = None
+        self._retries = 3
 
     def answer(self) -> Answer:
         """The answer from its first byte on. Raises as `Pool.run` says."""
+        while True:
+            try:
+                return self._attempt()
+            except _Stillborn:
+                continue  # its worker was dying already: nothing was answered, and asking another is safe
+
+    def _attempt(self) -> Answer:
         worker = self._pool._acquire(self._waiter, self.ends)
+        began = time.monotonic()
         self._worker = worker
         if self._waiter.cancelled:
             self.cancel()
@@ -535,7 +550,15 @@ class Call:
             worker.sock.sendall(frame_json(ASK, self._ask))
             kind, payload = worker.reader.next()
         except (OSError, Cut):
-            raise self._told(self._pool._lost(worker)) from None
+            at_once = time.monotonic() - began < STILLBORN_SECONDS
+            verdict = self._pool._lost(worker)
+            if type(verdict) is WorkerLost and worker.status == signal.SIGKILL and at_once and self._retries:
+                with self._pool._lock:
+                    if not self._waiter.cancelled:
+                        self._retries -= 1
+                        self._waiter = _Waiter()
+                        raise _Stillborn from None
+            raise self._told(verdict) from None
         if kind == HEADER:
             return Answer(self, worker, json.loads(payload))
         self._pool._release(worker)
@@ -543,10 +566,10 @@ class Call:
 
     def cancel(self) -> None:
         """The query does not run any more."""
-        pool, waiter = self._pool, self._waiter
+        pool = self._pool
         with pool._lock:
-            waiter.cancelled = True
-            waiter.turn.set()
+            self._waiter.cancelled = True
+            self._waiter.turn.set()
             worker = self._worker
             if worker is not None and pool._busy.get(worker.pid) is worker:
                 pool._condemn(worker, QueryCancelled("The query was cancelled."))

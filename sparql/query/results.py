@@ -107,7 +107,9 @@ def negotiate(accept: str | None) -> dict[str, str]:
         best: tuple[float, int] = (0.0, 0)
         for each in FORMATS:
             if each.writes(kind):
-                quality_and_exactness = max((_match(media, ranges) for media in each.accepts), default=(0.0, 0))
+                # Only the first is what is sent: the others count when asked for by name.
+                first, *others = (_match(media, ranges) for media in each.accepts)
+                quality_and_exactness = max(first, *(found for found in others if found[1] == 2), (0.0, 0))
                 if quality_and_exactness[0] > 0 and quality_and_exactness > best:
                     best, chosen[kind] = quality_and_exactness, each.name
     if not chosen:
