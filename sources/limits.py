@@ -33,7 +33,7 @@ class Limits:
     """The rectangle of an Excel sheet, or rows times columns of a Parquet file."""
     max_columns: int = 16_384
     """How wide a table may be."""
-    max_statements: int = 20_000_000
+    max_statements: int = 10_000_000
     """How many statements an RDF file may make, each counted once per record it belongs to."""
     max_blank_steps: int = 2_000_000
     """The work spent on telling apart the blank nodes of one cycle."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from xml.parsers import expat
@@ -34,6 +36,7 @@ def rows(
     Blank nodes are named `skolem` + a hash of what they say (`sources/blank.py`); one that no subject reaches is a
     record of its own. The graphs of a dataset are read as one; a note says so. No remote context is fetched.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)
     if format == "rdfxml":
         _check_entities(data, where, limits)
     said, refused, graphs, count = _statements(data, where, format, base, limits)
@@ -148,7 +151,7 @@ def _statements(
                 refused[key] = f"{quad.predicate} has a triple as its value, which a fact cannot have."
                 said.setdefault(key, [])
                 continue
-            said[key].append((str(quad.predicate), str(value)))
+            said[key].append((sys.intern(str(quad.predicate)), str(value)))
             graph = quad.graph_name
             if isinstance(graph, (NamedNode, BlankNode)):
                 graphs.add(str(graph))

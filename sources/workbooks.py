@@ -17,7 +17,6 @@ from sources.record import ReadError
 from sources.tables import Row, columns
 
 _CELL = re.compile(rb"""\br\s*=\s*["']([A-Za-z]{1,3})([0-9]{1,7})["']""")
-_SHEETS = re.compile(r"xl/worksheets/.*\.xml\Z", re.IGNORECASE)
 
 
 def excel_rows(data: bytes, where: str, sheet: str | None, limits: Limits, notes: list[str]) -> Iterator[Row]:
@@ -119,13 +118,11 @@ def _check_archive(data: bytes, where: str, limits: Limits) -> None:
 
 
 def _measure(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, limits: Limits) -> None:
-    # zipfile stops at the declared size and checks the sum: a directory that lies about a size raises here.
-    sheet = _SHEETS.search(entry.filename)
+    # Any part may be a sheet, whatever its name. zipfile stops at the declared size and checks the sum: a directory
+    # that lies about a size raises here.
     bottom, right, tail = 0, 0, b""
     with archive.open(entry) as file:
         while chunk := file.read(MIB):
-            if not sheet:
-                continue
             cells = _CELL.findall(tail + chunk)
             tail = (tail + chunk)[-32:]
             if cells:

@@ -87,6 +87,10 @@ def test_owl_files_may_declare_plain_entities(tmp_path):
     assert said(tmp_path, text, "x.owl") == {E + "a": ["<http://e/a> <http://e/p> <http://e/b>"]}
 
 
+def test_a_mark_before_turtle_is_no_part_of_it(tmp_path):
+    assert said(tmp_path, "\ufeff" + TURTLE) == said(tmp_path, TURTLE)
+
+
 def test_a_base_resolves_relative_iris(tmp_path):
     assert list(said(tmp_path, "<a> <b> <c> .", base="http://base/x/")) == ["http://base/x/a"]
 
