@@ -1,4 +1,4 @@
-"""A writer to be killed: `python -m tests.store_child STATE SEED [OPERATIONS]` writes until then, saying `ack N` after each commit."""
+"""A writer to be killed: `python -m tests.store_child STATE SEED` writes, saying `ack N` after each commit."""
 
 from __future__ import annotations
 

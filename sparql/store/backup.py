@@ -36,10 +36,11 @@ def restore(src: Path, state: Path, *, limits: Limits | None = None, holder: str
     state.mkdir(parents=True, exist_ok=True)
     lock = Lock(state, holder, limits.lock_seconds)
     try:
+        now = None
         with suppress(StoreError):  # damaged: that is why it is restored
             now = layout.read(state)
-            if now is not None and now.base != found.base:
-                raise WrongBase(layout.wrong_base(src, found.base, now.base))
+        if now is not None and now.base != found.base:
+            raise WrongBase(layout.wrong_base(src, found.base, now.base))
         names = Names(found.base)
         commit = max(about.commit, read_head(state), last_logged(state)) + 1
         data = layout.new_data(state)

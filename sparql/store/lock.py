@@ -47,6 +47,7 @@ class Lock:
         """Another process may take the store."""
         if self._fd >= 0:
             os.ftruncate(self._fd, 0)
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
             self.forget()
 
     def forget(self) -> None:
