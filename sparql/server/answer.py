@@ -26,6 +26,7 @@ class AnswerResponse:
 
     def __init__(self, call: Call, threads: Executor, *, download: str | None = None) -> None:
         self.call, self.threads, self.download = call, threads, download
+        self.started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(self._cancel_when_gone(receive))
@@ -41,6 +42,9 @@ class AnswerResponse:
                 return
             await self._send(*begun, scope, send)
         except (QueryFailed, TimeoutError) as wrong:
+            if not self.started:
+                await of_query(wrong).response()(scope, receive, send)
+                return
             # Returning without the last message makes the server close the connection mid-body.
             if not isinstance(wrong, QueryCancelled):
                 log.warning("an answer was cut: %s", wrong or "the client did not take it in time")
@@ -67,6 +71,7 @@ class AnswerResponse:
             while (more := await self._off_loop(answer.chunk)) is not None:
                 rest.append(more)
         headers = self._headers(answer)
+        self.started = True
         if answer.done:
             body = b"".join((first, *rest))
             headers.append((b"content-length", str(len(body)).encode()))

@@ -128,7 +128,8 @@ class _Gate:
 def _token(request: Request, *, basic: bool = True) -> str | None:
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        return value.strip()
+        # Header bytes arrive as Latin-1 whatever they were.
+        return value.strip().encode("latin-1", "replace").decode("utf-8", "surrogateescape")
     if basic and scheme.lower() == "basic":  # so that a browser can ask for it
         with contextlib.suppress(binascii.Error, UnicodeDecodeError):
             return base64.b64decode(value).decode().partition(":")[2]
