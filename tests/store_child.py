@@ -65,7 +65,6 @@ def main(state: Path, seed: int, operations: int) -> None:
                 store.retain()
             elif what < 0.055:
                 print("ack-erase", store.erase_history().id, flush=True)
-                stage = store.stage()
             else:
                 new = change(store, store.head + 1, large=what > 0.98)
                 stage.apply(new)

@@ -37,7 +37,7 @@ def test_a_change_on_the_stage_is_not_in_the_store(tmp_path: Path) -> None:
 
 sides = st.dictionaries(st.sampled_from(GRAPHS), st.frozensets(st.sampled_from(FACTS)))
 changes = st.builds(Change, sides, sides)
-steps = st.lists(st.tuples(st.sampled_from(["commit", "undo", "other", "checkpoint"]), changes), max_size=8)
+steps = st.lists(st.tuples(st.sampled_from(["commit", "part", "undo", "other", "checkpoint"]), changes), max_size=8)
 
 
 @settings(max_examples=8)
@@ -54,6 +54,9 @@ def test_after_any_history_the_stage_is_the_store(tmp_path_factory: pytest.TempP
                 stage.undo()
             elif step == "commit":
                 store.commit(change)
+            elif step == "part":
+                more = {"": change.added.get("", frozenset()) | frozenset(FACTS[4:])}
+                store.commit(Change({**change.removed, GRAPHS[1]: frozenset(FACTS)}, {**change.added, **more}))
             else:
                 store.commit(Change(change.added, {"": frozenset(FACTS[:2])}))
             assert agree(stage, store)
@@ -66,3 +69,22 @@ def test_nothing_of_a_stage_is_left_after_closing(tmp_path: Path) -> None:
         assert stage.holds(FACTS[0]) is False and list(stage.asserted_by(FACTS[0])) == []
         assert len(list((tmp_path / "stage").iterdir())) == 1
     assert list((tmp_path / "stage").iterdir()) == []
+
+
+def test_a_stage_outlives_a_bulk_load_and_an_erasure(tmp_path: Path) -> None:
+    with open_store(tmp_path, BASE) as store:
+        stage = store.stage()
+        store.build([f"{FACTS[0]} .\n".encode()])
+        assert agree(stage, store)
+        stage.apply(Change(added={"": frozenset(FACTS)}))
+        store.erase_history()
+        assert agree(stage, store) and stage.statements("") == frozenset(FACTS[:1])
+
+
+def test_a_stage_nobody_uses_any_more_leaves_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path, BASE) as store:
+        stage = store.stage()
+        assert stage.holds(FACTS[0]) is False
+        del stage
+        assert list((tmp_path / "stage").iterdir()) == []
+        assert store.commit(Change(added={"": frozenset(FACTS)})).id == 1

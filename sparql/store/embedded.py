@@ -14,6 +14,7 @@ import errno
 import os
 import shutil
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from sparql.checkpoint import Checkpoint
 from sparql.log import Change, Entry, Head, Log, LogError
 from sparql.names import Names
 
-from . import bulk, graph, layout, retention
+from . import bulk, layout, reading, retention
 from .errors import DiskFull, StoreError
 from .layout import Layout
 from .limits import Limits
@@ -64,7 +65,7 @@ class Store:
     def __init__(self, state: Path, base: str, limits: Limits, lock: Lock) -> None:
         self.state, self.limits, self.names = state, limits, Names(base)
         self._lock, self._writing, self._queue = lock, threading.RLock(), deque[_Pending]()
-        self._stages: list[Stage] = []
+        self._stages: weakref.WeakSet[Stage] = weakref.WeakSet()  # one nobody uses any more is not kept up
         self._closed, self._broken = False, ""
         self._graph: pyoxigraph.Store
         self.head: int
@@ -100,25 +101,25 @@ class Store:
 
     def match(
         self,
-        subject: NamedNode | None = None,
-        predicate: NamedNode | None = None,
-        object: Any = None,
-        graph_name: Any = None,
+        s: NamedNode | None = None,
+        p: NamedNode | None = None,
+        o: Any = None,
+        graph: Any = None,
     ) -> Iterator[Quad]:
         """The quads of a pattern; None is any, also for the graph."""
-        return self._graph.quads_for_pattern(subject, predicate, object, graph_name)
+        return self._graph.quads_for_pattern(s, p, o, graph)
 
-    def statements(self, graph_iri: str) -> frozenset[str]:
+    def statements(self, graph: str) -> frozenset[str]:
         """What the graph says ("" is the default graph)."""
-        return graph.statements(self._graph, graph_iri)
+        return reading.statements(self._graph, graph)
 
     def holds(self, statement: str) -> bool:
         """Whether the statement is in the default graph."""
-        return graph.holds(self._graph, statement)
+        return reading.holds(self._graph, statement)
 
     def asserted_by(self, statement: str) -> Iterator[str]:
         """The merged record graphs that contain the statement."""
-        return graph.asserted_by(self._graph, self.names, statement)
+        return reading.asserted_by(self._graph, self.names, statement)
 
     def query(self, text: str, **options: Any) -> Any:
         """The answer to a SPARQL query, as pyoxigraph gives it."""
@@ -170,10 +171,10 @@ class Store:
             newest = checkpoints.newest(self.state) or self.checkpoint()
             folder = self.state / layout.STAGE
             folder.mkdir(exist_ok=True)
-            made = Stage(newest, folder / f"{os.getpid()}-{id(newest):x}-{len(self._stages)}", self.names)
+            made = Stage(newest, folder, self.names)
             for entry in self._log.entries(newest.commit):
-                made.follow(entry, None)
-            self._stages.append(made)
+                made.follow(entry)
+            self._stages.add(made)
             return made
 
     def checkpoint(self, report: Report = ()) -> Checkpoint:
@@ -330,7 +331,7 @@ class Store:
         for pending in batch:
             assert pending.entry is not None
             for stage in self._stages:
-                stage.follow(pending.entry, pending.change)
+                stage.follow(pending.entry)
             pending.done = True
 
     def _with_id(self, change: Change, commit: int) -> Change:
@@ -379,14 +380,13 @@ class Store:
             self._log.reset(commit)
             self.head_time = entry.time
             durable.reach("replace.log")
-            self._publish_checkpoint(report)
+            newest = self._publish_checkpoint(report)
             self._head.publish(commit)
+            for stage in self._stages:
+                stage.renew(newest)
         except BaseException as wrong:
             self._break(f"commit {commit} is made but not published ({wrong})")
             raise
-        for stage in self._stages:
-            stage.close()
-        self._stages.clear()
         for one in checkpoints.every(self.state):
             if one.commit < commit:
                 layout.discard(self.state, one.path)

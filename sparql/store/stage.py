@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+import uuid
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,30 @@ from sparql import checkpoint as checkpoints
 from sparql.log import Change, Entry
 from sparql.names import Names
 
-from . import graph
+from . import reading
+
+PATIENCE = 1000  # commits, or statements of one, that a stage lets wait until it is asked
 
 
 class Stage:
     """A replica of the store, kept in step with its commits, plus at most one change of its own."""
 
-    def __init__(self, checkpoint: checkpoints.Checkpoint, path: Path, names: Names) -> None:
-        """A copy of `checkpoint` in `path`."""
-        checkpoints.clone(checkpoint, path)
-        self.names, self.at = names, checkpoint.commit
-        self._path = path
-        self._graph = pyoxigraph.Store(str(path))
+    def __init__(self, checkpoint: checkpoints.Checkpoint, folder: Path, names: Names) -> None:
+        """A copy of `checkpoint` somewhere in `folder`."""
+        self.names, self._folder = names, folder
+        self._start(checkpoint)
+
+    def renew(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """The stage is a copy of `checkpoint`; nothing is left of what it was."""
+        self.close()
+        self._start(checkpoint)
+
+    def _start(self, checkpoint: checkpoints.Checkpoint) -> None:
+        self.at = checkpoint.commit
+        self._path = self._folder / uuid.uuid4().hex
+        checkpoints.clone(checkpoint, self._path)
+        self._graph = pyoxigraph.Store(str(self._path))
+        self._tidy = weakref.finalize(self, shutil.rmtree, self._path, True)
         self._pending: Change | None = None  # as the caller gave it
         self._done: Change | None = None  # what of it made a difference
         self._behind: list[Entry] = []
@@ -47,51 +61,54 @@ class Stage:
         self._pending = self._done = None
         self._catch_up()
 
-    def follow(self, entry: Entry, change: Change | None) -> None:
-        """The store has committed `entry`, made from `change`: a stage that has that change on it keeps it."""
-        if self._pending is not None and self._pending is change:
+    def follow(self, entry: Entry) -> None:
+        """The store has committed `entry`: what is on the stage stays if it is part of that, and goes if not."""
+        pending = self._pending
+        if pending is not None and _within(pending, entry.change):
             self._pending = self._done = None
-            self._behind.append(_rest(entry, change))
-            return
-        if self._pending is not None:
+            rest = _rest(entry.change, pending)
+            entry = Entry(entry.id, entry.previous, entry.time, entry.report, rest)
+        elif pending is not None:
             self.undo()
         self._behind.append(entry)
+        if len(self._behind) >= PATIENCE or len(entry.change) >= PATIENCE:
+            self._catch_up()  # entries that wait are memory
 
     def match(
         self,
-        subject: NamedNode | None = None,
-        predicate: NamedNode | None = None,
-        object: Any = None,
-        graph_name: Any = None,
+        s: NamedNode | None = None,
+        p: NamedNode | None = None,
+        o: Any = None,
+        graph: Any = None,
     ) -> Iterator[Quad]:
         """The quads of a pattern; None is any, also for the graph."""
         self._catch_up()
-        return self._graph.quads_for_pattern(subject, predicate, object, graph_name)
+        return self._graph.quads_for_pattern(s, p, o, graph)
 
     def query(self, text: str, **options: Any) -> Any:
         """The answer to a SPARQL query, over the stage."""
         self._catch_up()
         return self._graph.query(text, **options)
 
-    def statements(self, graph_iri: str) -> frozenset[str]:
+    def statements(self, graph: str) -> frozenset[str]:
         """What the graph says ("" is the default graph)."""
         self._catch_up()
-        return graph.statements(self._graph, graph_iri)
+        return reading.statements(self._graph, graph)
 
     def holds(self, statement: str) -> bool:
         """Whether the statement is in the default graph."""
         self._catch_up()
-        return graph.holds(self._graph, statement)
+        return reading.holds(self._graph, statement)
 
     def asserted_by(self, statement: str) -> Iterator[str]:
         """The merged record graphs that contain the statement."""
         self._catch_up()
-        return graph.asserted_by(self._graph, self.names, statement)
+        return reading.asserted_by(self._graph, self.names, statement)
 
     def close(self) -> None:
         """The copy is gone."""
         del self._graph
-        shutil.rmtree(self._path, ignore_errors=True)
+        self._tidy()
 
     def _catch_up(self) -> None:
         if self._behind and self._pending is None:
@@ -101,18 +118,19 @@ class Stage:
                 self.at = entry.id
 
 
-def _rest(entry: Entry, change: Change | None) -> Entry:
-    """The entry without what `change` did already."""
-    if change is None:
-        return entry
-    return Entry(entry.id, entry.previous, entry.time, entry.report, _less(entry.change, change))
+def _within(part: Change, whole: Change) -> bool:
+    sides = ((part.removed, whole.removed), (part.added, whole.added))
+    return all(found <= big.get(name, frozenset()) for small, big in sides for name, found in small.items())
 
 
-def _less(whole: Change, part: Change) -> Change:
-    def less(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-        return {name: rest for name, found in one.items() if (rest := found - other.get(name, frozenset()))}
-
-    return Change(less(whole.removed, part.removed), less(whole.added, part.added))
+def _rest(whole: Change, part: Change) -> Change:
+    """What of `whole` is left to do where `part` of it is done."""
+    none: frozenset[str] = frozenset()
+    removed = {
+        name: found - part.removed.get(name, none) - whole.added.get(name, none)
+        for name, found in whole.removed.items()
+    }
+    return Change(removed, {name: found - part.added.get(name, none) for name, found in whole.added.items()})
 
 
 def effective(store: pyoxigraph.Store, change: Change) -> Change:
@@ -120,7 +138,7 @@ def effective(store: pyoxigraph.Store, change: Change) -> Change:
     removed, added = {}, {}
     for name, found in change.removed.items():
         gone = found - change.added.get(name, frozenset())
-        removed[name] = graph.present(store, gone, name)
+        removed[name] = reading.present(store, gone, name)
     for name, found in change.added.items():
-        added[name] = found - graph.present(store, found, name)
+        added[name] = found - reading.present(store, found, name)
     return Change(removed, added)
