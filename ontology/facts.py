@@ -27,6 +27,8 @@ _ESCAPES = {chr(n): f"\\u{n:04X}" for n in (*range(0x20), 0x7F, 0xFFFE, 0xFFFF)}
 _ESCAPES |= {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _ESCAPE = re.compile('[\x00-\x1f"\\\\\x7f\ufffe\uffff]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
+awkward = re.compile(f"{_ESCAPE.pattern[:-1]}{_SURROGATE.pattern[1:]}").search
+"""Finds what keeps a text from being a literal just by quotes around it."""
 _STATEMENT = re.compile(r'(<[^>]*>) (<[^>]*>) (<[^>]*>|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^>]*>)?)\Z', re.DOTALL)
 
 
@@ -61,9 +63,12 @@ def string(value: str, language: str | None = None) -> str:
 
     Raises FactsError for a lone surrogate, which no store can hold.
     """
-    if not value.isascii() and _SURROGATE.search(value):
+    if awkward(value) is None:
+        escaped = f'"{value}"'
+    elif _SURROGATE.search(value):
         raise FactsError(f"{value!r} holds a lone surrogate: it is half a character.")
-    escaped = f'"{value}"' if _ESCAPE.search(value) is None else '"' + _ESCAPE.sub(_escaped, value) + '"'
+    else:
+        escaped = '"' + _ESCAPE.sub(_escaped, value) + '"'
     return escaped if language is None else f"{escaped}@{language.lower()}"
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ontology.facts import FactsError
+from ontology.facts import FactsError, awkward
 from ontology.facts import iri as checked_iri
 from sources.record import Record
 from transforms.condition import Test
 from transforms.iri import segment
 from transforms.nested import values_at
-from transforms.values import BadValue, Text, plain
+from transforms.values import BadValue, Text, natural, plain
 
 Emit = Callable[[Record, str, list[str]], None]
 """Append this column's statements about the subject (`<iri> `, ready to be put before) to the list."""
@@ -29,12 +29,16 @@ class BadField(ValueError):
 def literal_column(name: str, predicate: str, text: Text, nulls: frozenset[str]) -> Emit:
     """One property whose values are literals; `predicate` is spelled. Empty values say nothing."""
     middle = f"{predicate} "
-    nested = "." in name
+    quoted = f'{predicate} "'
+    nested, untyped = "." in name, text is natural
 
     def emit(record: Record, head: str, out: list[str]) -> None:
         value = None if nested else record.data.get(name)
         if type(value) is str:
             if not value or value.isspace() or value in nulls:
+                return
+            if untyped and awkward(value) is None:
+                out.append(f'{head}{quoted}{value}"')
                 return
         elif value is None:
             if not nested:
@@ -65,6 +69,11 @@ def split_column(
     """`emit` for each value of the column, text cut at `split` and each piece trimmed."""
 
     def emit_all(record: Record, head: str, out: list[str]) -> None:
+        single = record.data.get(name)
+        if type(single) is str and split is None:
+            if single and not single.isspace() and single not in nulls:
+                emit(single, record, head, out)
+            return
         for value in present(values_at(record.data, name), nulls):
             if split is not None and isinstance(value, str):
                 for piece in value.split(split):

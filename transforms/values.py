@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from ontology.facts import XSD, FactsError, literal, string
@@ -86,9 +85,9 @@ def converter(datatype: str | None, language: str | None = None, form: str | Non
     if name == "string":
         return lambda value: _string(plain(value))
     if name in INTEGERS:
-        return _cached(_integers(name))
+        return _integers(name)
     if name == "decimal":
-        return _cached(_decimal)
+        return _decimal
     if name in ("double", "float"):
         return _cached(_floating(name))
     if name == "boolean":
@@ -133,11 +132,19 @@ def natural(value: Any) -> str:
 
 
 def _cached(convert: Text) -> Text:
-    # Columns repeat their values; only text is cached, since 1, 1.0 and True are one key.
-    remembered = lru_cache(maxsize=8192)(convert)
+    # Columns repeat their values; only text is remembered, since 1, 1.0 and True are one key.
+    known: dict[str, str] = {}
+    get = known.get
 
     def text(value: Any) -> str:
-        return remembered(value) if type(value) is str else convert(value)
+        if type(value) is not str:
+            return convert(value)
+        found = get(value)
+        if found is None:
+            found = convert(value)
+            if len(known) < 8192:
+                known[value] = found
+        return found
 
     return text
 
@@ -183,11 +190,13 @@ def _integers(name: str) -> Text:
     bounded = low is not None or high is not None
     tail = f'"^^<{XSD}integer>'
 
+    plain_integer = _PLAIN_INTEGER.match
+
     def text(value: Any) -> str:
         if isinstance(value, str):
+            if not bounded and plain_integer(value):
+                return f'"{value}{tail}'
             digits = value.strip()
-            if not bounded and _PLAIN_INTEGER.match(digits):
-                return f'"{digits}{tail}'
             whole = _WHOLE.match(digits)
             if whole is not None:
                 digits = whole.group(1)
@@ -220,9 +229,9 @@ def _integers(name: str) -> Text:
 
 def _decimal(value: Any) -> str:
     if isinstance(value, str):
+        if _PLAIN_DECIMAL.match(value):
+            return f'"{value}"^^<{XSD}decimal>'
         digits = value.strip()
-        if _PLAIN_DECIMAL.match(digits):
-            return f'"{digits}"^^<{XSD}decimal>'
         if not _DECIMAL.match(digits):
             raise BadValue("not a number", "Write digits with a point, as in 12.50")
         return literal(digits, XSD + "decimal")
