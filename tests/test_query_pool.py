@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -19,7 +20,7 @@ import psutil
 import pytest
 from pyoxigraph import RdfFormat, parse
 
-from sparql.log import Change
+from sparql.log import Change, read_head
 from sparql.query.pool import (
     HAS_MEMORY_CAP,
     NotAcceptable,
@@ -236,6 +237,27 @@ def test_a_worker_follows_checkpoint_load_and_erasure(store: Store) -> None:
         store.erase_history()
         add(store, fact("u", "p", "v"))
         assert value(pool, count) == "502"
+
+
+def test_what_was_erased_is_soon_in_no_workers_files(store: Store) -> None:
+    def holds(secret: bytes) -> bool:
+        found = False
+        for path in (store.state / "workers").rglob("*"):
+            with contextlib.suppress(OSError):  # a file may go while we look
+                found = found or (path.is_file() and secret in path.read_bytes())
+        return found
+
+    add(store, fact("a", "p", "secret-7f3a"))
+    store.checkpoint()
+    with Pool(store.state, BASE, workers=1, spares=1) as pool:
+        assert settled(lambda: pool.status()["workers"] == 2)
+        add(store, fact("b", "p", "later"))
+        assert value(pool, "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }") == "2"
+        assert holds(b"secret-7f3a")
+        add(store, remove=(fact("a", "p", "secret-7f3a"),))
+        store.erase_history()
+        assert settled(lambda: not holds(b"secret-7f3a"), 5)
+        assert value(pool, "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }") == "1"
 
 
 def test_only_the_named_graphs_of_the_request_are_asked(store: Store) -> None:
@@ -477,7 +499,7 @@ def test_workers_killed_at_random_under_load_never_give_a_wrong_answer(store: St
 
     def ask(pool: Pool) -> None:
         while not stop.is_set():
-            head = store.head
+            head = read_head(store.state)
             try:
                 answer = pool.run(
                     f"SELECT (COUNT(DISTINCT ?n) AS ?d) (COUNT(*) AS ?c) {{ ?s <{BASE}n> ?n }}", format="csv"

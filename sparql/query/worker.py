@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import os
+import random
 import resource
 import select
 import shutil
@@ -29,6 +30,8 @@ from sparql.query.frames import ASK, END, ERROR, READY, Cut, FrameReader, FrameW
 LOOK_SECONDS, DOZE_SECONDS, AWAKE_SECONDS = 0.05, 0.25, 10.0
 # How often it asks whether the checkpoint it was cloned from is still kept.
 ORIGIN_SECONDS = 1.0
+# An idle worker begins again from a newer checkpoint this often, so that it shares its files and not only once did.
+RENEW_SECONDS = 300.0
 ATTEMPTS = 20
 
 
@@ -40,14 +43,15 @@ class Replica:
         self._generation = 0
         self._origin: checkpoint.Checkpoint | None = None
         self._looked = 0.0
+        self._cloned = 0.0
         self.epoch, self.time = 0, ""
         self._renew()
         self.advance()
 
-    def advance(self) -> bool:
+    def advance(self, *, idle: bool = False) -> bool:
         """The replica stands at the newest durable commit. Returns whether that changed anything."""
         before = self.epoch
-        self._check_origin()
+        self._check_origin(idle)
         for _ in range(ATTEMPTS):
             head = read_head(self.state)
             if head == self.epoch:
@@ -73,15 +77,18 @@ class Replica:
             return False
         return self.epoch != began
 
-    def _check_origin(self) -> None:
+    def _check_origin(self, idle: bool) -> None:
         # A clone of a checkpoint that is no longer kept holds its files on disk, erased facts among them.
         now = time.monotonic()
         if now - self._looked < ORIGIN_SECONDS:
             return
         self._looked = now
         origin = self._origin
-        if (origin is None and self.epoch and checkpoint.newest(self.state)) or (origin and not origin.path.exists()):
-            self._renew()
+        old = idle and self.epoch != (origin.commit if origin else 0) and now - self._cloned > self._renew_after
+        if (origin is not None and not origin.path.exists()) or (self.epoch and (old or origin is None)):
+            newest = checkpoint.newest(self.state)
+            if newest is not None and newest != origin:
+                self._renew()
 
     def _renew(self) -> None:
         """Begin again from the newest checkpoint, or from nothing where there is none."""
@@ -101,6 +108,8 @@ class Replica:
         gc.collect()  # the old store is closed when its last reference goes
         shutil.rmtree(old, ignore_errors=True)
         self._origin = found
+        self._cloned = time.monotonic()
+        self._renew_after = RENEW_SECONDS * random.uniform(1.0, 1.5)  # not all workers at once
         self.epoch, self.time = (found.commit, found.time) if found else (0, "")
         self._log = LogReader(self.state, self.epoch)
 
@@ -132,7 +141,7 @@ def work(job: Job, sock: socket.socket) -> None:
     while True:
         doze = LOOK_SECONDS if time.monotonic() - changed < AWAKE_SECONDS else DOZE_SECONDS
         if not reader.ready() and not poller.poll(doze * 1000):
-            if replica.advance():
+            if replica.advance(idle=True):
                 changed = time.monotonic()
             continue
         try:
