@@ -29,7 +29,9 @@ _SUFFIXES = frozenset(("id", "ids", "identifier", "key", "code", "number", "no",
 _PLURALS = {"people": "person", "persons": "person", "statuses": "status", "series": "series", "news": "news"}
 _TYPES = ("integer", "decimal", "boolean", "date", "dateTime")
 _LOSSLESS = re.compile(r"\s*-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?\s*\Z")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+|[0-9]+|[^\W\d_a-zA-Z\u00df-\u024f]+")
+# What Turtle allows in a local name without an escape, and where one word of such a name ends.
+_RUNS = re.compile(r"[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff]+")
+_HUMPS = re.compile(r"(?<=[a-z\u00df-\u00ff0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -129,6 +131,7 @@ def _table(sample: Sample, prefix: str) -> _Table:
         for path, usable in _paths(record.data, ""):
             (paths if usable else skipped)[path] = None
     columns = [_column(path, records) for path in paths if path not in skipped]
+    skipped = {path: None for path in skipped if path in paths or not _inside(path, paths)}
     term = _KINDS.get(kind.lower().replace("-", "_"), f"{prefix}:{_pascal(kind)}")
     return _Table(sample, kind, term, columns, list(skipped))
 
@@ -137,11 +140,17 @@ def _paths(data: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, bool]]:
     for name, value in data.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
+            yield path, False
             yield from _paths(value, f"{path}.")
         elif isinstance(value, (list, tuple)) and any(isinstance(member, (Mapping, list, tuple)) for member in value):
             yield path, False
         else:
             yield path, bool(str(name))
+
+
+def _inside(path: str, paths: Mapping[str, None]) -> bool:
+    """Whether something of an object is taken, so that the object itself need not be mentioned."""
+    return any(other.startswith(f"{path}.") for other in paths)
 
 
 def _column(path: str, records: Sequence[Record]) -> _Column:
@@ -249,7 +258,9 @@ def _link(column: _Column, table: _Table, tables: Sequence[_Table]) -> tuple[_Ta
             elif kind and kind[-1] in {_singular(word) for word in stem} and len(kind) == 1:
                 score = 2
             else:
-                wordy = len(pieces) > 1 and all(len(piece) > 2 and re.search(r"[^\W\d_]", piece) for piece in pieces)
+                wordy = len(pieces) > 1 and all(
+                    (split is not None or len(piece) > 2) and re.search(r"[^\W\d_]", piece) for piece in pieces
+                )
                 score = 1 if wordy else 0
             if score > best[0]:
                 best = (score, other, split)
@@ -349,7 +360,7 @@ def _range(column: _Column) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORDS.findall(text)
+    return [word for run in _RUNS.findall(text) for word in _HUMPS.split(run)]
 
 
 def _pascal(text: str) -> str:
@@ -453,7 +464,7 @@ def _columns(table: _Table) -> Iterator[str]:
         else:
             yield f"{name} = {_toml(column.property)}"
     for path in table.skipped:
-        yield f"# {_name(path)} holds a list of objects: map it in Python, or read it as a source with record_path."
+        yield f"# {_name(path)} holds objects: map it in Python, or read it as a source with record_path."
 
 
 def _head(prefix: str, namespace: str) -> list[str]:
@@ -540,7 +551,7 @@ def _notes(table: _Table) -> Iterator[str]:
     if table.key is None and "key" not in table.sample.options and table.sample.records:
         yield f"{source}: no column is always filled and never twice, so rows are known by their place."
     for path in table.skipped:
-        yield f"{source}: {path!r} holds a list of objects and is left out."
+        yield f"{source}: {path!r} holds objects and is left out."
     for column in table.columns:
         if column.link is not None:
             yield f"{source}: {column.path!r} is taken as a link to {column.link.sample.source}."
