@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from graphtide.pipeline import Project
-
 from dagster_project.keys import check_names
 from graphtide.engine import connect
+from graphtide.ontology_source import NAME as ONTOLOGY
+from graphtide.pipeline import Project
 from graphtide.settings import Settings, SourceSettings, load
 from ontology.facts import RDF, split
 from sources.record import Record, ScopedSource, SourceError
@@ -66,32 +66,40 @@ class Folder:
 
     def settings_now(self) -> str:
         """A text that differs when a file of the settings was written: cheap, the files are not read."""
-        found = [path for pattern in self.settings for path in sorted(self.dir.glob(pattern)) or [self.dir / pattern]]
-        return fingerprint(self.dir, [str(path) for path in found])
+        return fingerprint(self.dir, self.settings)
 
 
 def describe(dir: Path | str, page: str | None = None) -> Folder:
-    """The folder as its settings say it is now; the store is not opened. Raises SettingsError.
+    """The folder as its settings say it is now; the store is not opened. Raises SettingsError and other ValueErrors.
 
     `page` is where its query page answers, when that is not what the settings say.
     """
-    project = Project.open(dir)
-    settings = project.settings
-    sources = []
-    for name, reader, plan in project.pipelines:
-        own = next((source for source in settings.sources if source.name == name), None)
-        sources.append(
+    with project(dir) as found:
+        settings, own = found.settings, {source.name: source for source in found.settings.sources}
+        sources = [
             SourceView(
                 name=name,
-                kind=_kind(own),
-                reads=_reads(own, name),
+                kind=_kind(name, own.get(name)),
+                reads=_reads(found, own.get(name), name),
                 version=plan.version,
-                every=own.every if own else None,
-                checks=_checks(settings.dir, settings, own, reader, plan),
+                every=found.every(name),
+                checks=_checks(found, own.get(name), reader, plan),
             )
-        )
-    rules = tuple(rule.name for rule in project.rules)
-    return Folder(settings.dir, Names(settings.base), page or _page(settings), tuple(sources), rules, _files(settings))
+            for name, reader, plan in found.pipelines
+        ]
+        rules = tuple(rule.name for rule in found.rules)
+        files = tuple(str(path) for path in found.files)
+        return Folder(settings.dir, found.names, page or _page(settings), tuple(sources), rules, files)
+
+
+@contextmanager
+def project(dir: Path | str) -> Iterator[Project]:
+    """The folder's project, closed at the end."""
+    found = Project.open(dir)
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 def kept_by(state: Path) -> str | None:
@@ -185,23 +193,25 @@ def as_dict(report: Any) -> dict[str, Any]:
 
 def scopes(dir: Path, source: str) -> list[str]:
     """The scopes a source has now; none when it has no list of them, or cannot be read (its check says so)."""
-    for name, reader, _ in Project.open(dir).pipelines:
-        if name == source and isinstance(reader, ScopedSource):
-            try:
-                return reader.scopes()
-            except SourceError:
-                return []
-    return []
+    with project(dir) as found:
+        one = found.pipeline(source)
+        if one is None or not isinstance(one.source, ScopedSource):
+            return []
+        try:
+            return one.source.scopes()
+        except SourceError:
+            return []
 
 
 def sample(dir: Path, source: str) -> tuple[list[dict[str, Any]], list[str]]:
     """The first rows of a source and the first facts they become; empty where a look would cost too much."""
-    for name, reader, plan in Project.open(dir).pipelines:
-        if name == source:
-            records = _first(dir, reader, SAMPLE_ROWS)
-            facts = [fact for record in records[:2] for fact in _facts(plan, record)]
-            return [{"where": record.locator, **record.data} for record in records], facts[:20]
-    return [], []
+    with project(dir) as found:
+        one = found.pipeline(source)
+        if one is None:
+            return [], []
+        records = _first(dir, one.source, SAMPLE_ROWS)
+        facts = [fact for record in records[:2] for fact in _facts(one.plan, record)]
+        return [{"where": record.locator, **record.data} for record in records], facts[:20]
 
 
 def _first(dir: Path, reader: Any, count: int) -> list[Record]:
@@ -226,10 +236,10 @@ def _facts(plan: Any, record: Record) -> list[str]:
         return [str(wrong)]
 
 
-def _checks(dir: Path, settings: Settings, own: SourceSettings | None, reader: Any, plan: Any) -> tuple[Check, ...]:
+def _checks(found: Project, own: SourceSettings | None, reader: Any, plan: Any) -> tuple[Check, ...]:
     if plan.shapes is None:
         return ()
-    classes = _classes(dir, settings, own, reader, plan)
+    classes = _classes(found, own, reader, plan)
     names = check_names(plan.shapes.names())
     above = {kind for one in classes for kind in (one, *plan.shapes.superclasses.get(one, ()))}
     return tuple(
@@ -239,30 +249,35 @@ def _checks(dir: Path, settings: Settings, own: SourceSettings | None, reader: A
     )
 
 
-def _classes(dir: Path, settings: Settings, own: SourceSettings | None, reader: Any, plan: Any) -> set[str]:
+def _classes(found: Project, own: SourceSettings | None, reader: Any, plan: Any) -> set[str]:
     """The classes of what a source describes: as its mapping says, or as its first records show; empty is unknown."""
     kinds = own.mapping if own and isinstance(own.mapping, list) else [own.mapping] if own and own.mapping else []
     named = {kind["class"] for kind in kinds if isinstance(kind, dict) and isinstance(kind.get("class"), str)}
     if named:
-        return {expand(text, settings.prefixes) for text in named}
+        return {expand(text, found.prefixes) for text in named}
     types = f" <{RDF}type> <"
-    said = [fact for record in _first(dir, reader, 50) for fact in _facts(plan, record) if types in fact]
+    said = [fact for record in _first(found.settings.dir, reader, 50) for fact in _facts(plan, record) if types in fact]
     return {split(fact)[2][1:-1] for fact in said}
 
 
-def _kind(own: Any) -> str:
+def _kind(name: str, own: SourceSettings | None) -> str:
     if own is None:
-        return "file"
+        return "turtle" if name == ONTOLOGY else "file"
     if own.kind == "python":
         return "python"
     suffix = Path(own.path or (own.paths or ("",))[0]).suffix.lstrip(".").lower()
     return own.format or suffix or "file"
 
 
-def _reads(own: Any, name: str) -> str:
-    if own is None:
-        return name
-    return own.source or own.path or ", ".join(own.paths)
+def _reads(found: Project, own: SourceSettings | None, name: str) -> str:
+    if own is not None:
+        return own.source or own.path or ", ".join(own.paths)
+    if name == ONTOLOGY:
+        return (
+            ", ".join((*found.settings.vocabulary_files, *found.settings.shape_files)) or "graphtide's own vocabulary"
+        )
+    one = found.pipeline(name)
+    return ", ".join(getattr(one.source if one else None, "patterns", ()) or (name,))
 
 
 def fingerprint(root: Path, scopes: Sequence[str]) -> str:
@@ -278,13 +293,6 @@ def fingerprint(root: Path, scopes: Sequence[str]) -> str:
         line = f"{scope}\0{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}\n"
         digest.update(line.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
-
-
-def _files(settings: Settings) -> tuple[str, ...]:
-    code = [text for own in settings.sources for text in (own.python, own.source) if text]
-    named = [*settings.vocabulary_files, *settings.shape_files, *settings.rule_files, *code]
-    relative = [name.partition(":")[0] for name in named if not name.startswith("/")]
-    return ("graphtide.toml", *relative)
 
 
 def _page(settings: Settings) -> str:

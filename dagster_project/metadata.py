@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote_plus
+from urllib.parse import quote
 
 from dagster import AssetCheckSeverity, MetadataValue, TableColumn, TableRecord, TableSchema
 
@@ -26,7 +26,7 @@ VIOLATIONS = TableSchema(
 
 def query_url(page: str, query: str) -> str:
     """The query page with `query` filled in; what an address may hold stays readable, and lets a browser break it."""
-    return f"{page.rstrip('/')}/?query={quote_plus(query, safe='/:?*(),;.-')}"
+    return f"{page.rstrip('/')}/#{quote(query, safe='/:?*(),;.-')}"
 
 
 def of_source(names: Names, source: str) -> str:

@@ -135,7 +135,7 @@ def test_a_run_syncs_every_source_and_shows_what_it_did(shop: Path, instance: dg
     assert shown(ran, "services", "records")["sample"][0].data["name"] == "cart"
     assert "https://shop.example/service/cart" in shown(ran, "services", "facts")["sample"]
     assert shown(ran, "services", "graph")["added"] == 6
-    assert shown(ran, "services", "graph")["query"].startswith("http://127.0.0.1:8000/?query=SELECT+")
+    assert shown(ran, "services", "graph")["query"].startswith("http://127.0.0.1:8000/#SELECT%20")
     assert shown(ran, "graph")["records"] >= 3
     assert all(one.passed for one in ran.get_asset_check_evaluations())
     version = instance.get_latest_materialization_event(dg.AssetKey(["services", "graph"]))
