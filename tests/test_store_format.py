@@ -9,6 +9,7 @@ import pyoxigraph
 import pytest
 
 from sparql import checkpoint as checkpoints
+from sparql import durable
 from sparql.log import Change, LogGap, LogReader
 from sparql.store import StoreError, StoreTooNew, WrongBase, layout, migrate, open_store, restore
 
@@ -100,6 +101,31 @@ def test_a_backup_is_restored_as_a_new_commit(tmp_path: Path) -> None:
     restore(copy, tmp_path / "elsewhere")
     with open_store(tmp_path / "elsewhere", BASE) as store:
         assert store.statements("") == {OLD}
+
+
+@pytest.mark.parametrize(("point", "expected"), [("restore.made", NEW), ("restore.decided", OLD)])
+def test_an_interrupted_restore_leaves_the_old_store_or_the_restored_one(
+    tmp_path: Path, point: str, expected: str
+) -> None:
+    state, copy = tmp_path / "state", tmp_path / "copy"
+    with open_store(state, BASE) as store:
+        store.commit(Change(added={"": frozenset({OLD})}))
+        store.backup(copy)
+        store.commit(Change({"": frozenset({OLD})}, {"": frozenset({NEW})}))
+
+    def interrupt(reached: str) -> None:
+        if reached == point:
+            raise KeyboardInterrupt
+
+    durable.REACHED.append(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            restore(copy, state)
+    finally:
+        durable.REACHED.clear()
+    with open_store(state, BASE) as store:
+        assert store.statements("") == {expected}
+        assert [path.name for path in state.glob("data-*")] == [store._layout.data]
 
 
 def test_only_a_backup_of_the_same_base_is_restored(tmp_path: Path) -> None:

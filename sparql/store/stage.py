@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import uuid
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ class Stage:
         self._path = self._folder / uuid.uuid4().hex
         checkpoints.clone(checkpoint, self._path)
         self._graph = pyoxigraph.Store(str(self._path))
-        self._tidy = weakref.finalize(self, shutil.rmtree, self._path, True)
         self._pending: Change | None = None  # as the caller gave it
         self._done: Change | None = None  # what of it made a difference
         self._behind: list[Entry] = []
@@ -107,8 +105,12 @@ class Stage:
 
     def close(self) -> None:
         """The copy is gone."""
-        del self._graph
-        self._tidy()
+        self.__dict__.pop("_graph", None)  # RocksDB lets go of its files first
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    def __del__(self) -> None:
+        if "_path" in self.__dict__:
+            self.close()
 
     def _catch_up(self) -> None:
         if self._behind and self._pending is None:
