@@ -277,7 +277,7 @@ def _reads(found: Project, own: SourceSettings | None, name: str) -> str:
             ", ".join((*found.settings.vocabulary_files, *found.settings.shape_files)) or "graphtide's own vocabulary"
         )
     one = found.pipeline(name)
-    return ", ".join(getattr(one.source if one else None, "patterns", ()) or (name,))
+    return ", ".join(getattr(one.source if one else None, "paths", ()) or (name,))
 
 
 def fingerprint(root: Path, scopes: Sequence[str]) -> str:

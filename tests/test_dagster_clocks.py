@@ -40,7 +40,7 @@ def asked(made: dg.SensorResult | dg.SkipReason) -> list[str]:
 
 def test_the_sensor_asks_for_what_changed_and_what_is_due(folder: Path) -> None:
     first = sense(folder)
-    assert asked(first) == ["a", "b"]
+    assert asked(first) == ["a", "b", "ontology"]
     assert isinstance(first, dg.SensorResult)
     assert isinstance(sense(folder, first.cursor), dg.SkipReason)
     (folder / "a.csv").write_text("k,v\n1,y\n")

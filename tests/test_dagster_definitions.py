@@ -98,7 +98,11 @@ def test_a_source_is_records_facts_and_graph_made_by_one_op(shop: Path) -> None:
     graph = found.resolve_asset_graph()
     key = dg.AssetKey
     assert {one.to_user_string() for one in graph.get_all_asset_keys()} == {
-        *(f"{source}/{stage}" for source in ("services", "people") for stage in ("records", "facts", "graph")),
+        *(
+            f"{source}/{stage}"
+            for source in ("ontology", "services", "people")
+            for stage in ("records", "facts", "graph")
+        ),
         "rules/named",
         "graph",
     }

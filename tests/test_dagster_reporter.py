@@ -238,4 +238,4 @@ def test_new_settings_are_taken_up_and_wrong_ones_leave_the_old(shop, writer, in
     (shop / "people.csv").write_text("login\nann\n")
     (shop / "graphtide.toml").write_text(text + '[sources.people]\npath = "people.csv"\nkey = "login"\n')
     reporter.step(3.0)
-    assert [source.name for source in reporter.view.sources] == ["services", "people"]
+    assert [source.name for source in reporter.view.sources] == ["ontology", "services", "people"]
