@@ -260,6 +260,11 @@ def test_what_was_erased_is_soon_in_no_workers_files(store: Store) -> None:
         assert value(pool, "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }") == "1"
 
 
+def test_a_function_nobody_knows_is_an_error_of_the_query(plain: Pool) -> None:
+    with pytest.raises(QueryError, match="custom function <https://e.example/f>"):
+        plain.run("SELECT (e:f(1) AS ?x) {}").read()
+
+
 def test_only_the_named_graphs_of_the_request_are_asked(store: Store) -> None:
     one, two = BASE + "g/1", BASE + "g/2"
     store.commit(
@@ -357,6 +362,24 @@ def test_a_query_that_takes_too_much_memory_is_stopped_and_says_so(tmp_path: Pat
             pool.run(rows(7) + " ORDER BY ?v1 ?v0").read()
         assert time.monotonic() - began < 10
         assert pool.run("ASK {}", format="csv").read() == b"true"
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT * {" + "{" * 100_000 + "}" * 100_000 + "}", "SELECT (1" + "+1" * 100_000 + " AS ?x) {}"],
+    ids=["nested", "long"],
+)
+def test_a_query_that_crashes_the_engine_says_so_and_harms_no_other(plain: Pool, query: str) -> None:
+    with pytest.raises(QueryTooLarge, match="nested too deeply"):
+        plain.run(query)
+    assert plain.run("ASK {}", format="csv").read() == b"true"
+
+
+def test_a_prefix_that_is_no_iri_is_refused_by_the_pool_and_left_out_of_an_answer(plain: Pool, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'nope', which is not an absolute IRI"):
+        Pool(tmp_path, BASE, prefixes={"x": "nope"})
+    text = plain.run("PREFIX r: <relative/> CONSTRUCT { e:s e:p r:o } {}", format="turtle").read().decode()
+    assert "@prefix r:" not in text and "relative" in text
 
 
 def test_a_cancelled_query_is_over_at_once(plain: Pool) -> None:

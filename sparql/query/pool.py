@@ -20,6 +20,7 @@ from typing import Any
 from sparql.log import read_head
 from sparql.query import results
 from sparql.query.frames import ASK, DATA, END, ERROR, HEADER, READY, Cut, FrameReader, frame_json
+from sparql.query.worker import absolute
 
 WATCH_SECONDS = 0.025
 START_SECONDS = 60.0
@@ -47,7 +48,7 @@ class QueryTimeout(QueryFailed, TimeoutError):
 
 
 class QueryTooLarge(QueryFailed, MemoryError):
-    """The query needed more memory than it may add to its worker."""
+    """The query needed more memory than it may add to its worker, or more stack than there is."""
 
 
 class QueryCancelled(QueryFailed):
@@ -113,6 +114,9 @@ class Pool:
         prefixes: Mapping[str, str] | None = None,
     ) -> None:
         self.state, self.base = Path(state).absolute(), base
+        for name, iri in (prefixes or {}).items():
+            if not absolute(iri):
+                raise ValueError(f"The prefix {name}: stands for {iri!r}, which is not an absolute IRI.")
         self.workers, self.spares, self.queue = workers, spares, queue
         self.deadline, self.memory_bytes = deadline, memory_bytes
         self.prefixes = dict(prefixes or {})
@@ -313,6 +317,10 @@ class Pool:
             name = signal.Signals(os.WTERMSIG(status)).name
             if name == "SIGABRT" and worker.peak - worker.baseline > self.memory_bytes // 2:
                 return self._too_large()
+            if name in ("SIGSEGV", "SIGBUS", "SIGABRT"):
+                return QueryTooLarge(
+                    f"The engine could not stand this query ({name}): too long, or nested too deeply. Take it apart."
+                )
             return WorkerLost(f"The worker that ran the query was ended by {name}. Ask again.")
         return WorkerLost("The worker that ran the query ended. Ask again.")
 

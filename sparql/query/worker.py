@@ -166,6 +166,10 @@ def answer(job: Job, replica: Replica, ask: dict[str, Any], writer: FrameWriter)
             _evaluate(job, replica, ask, query, prefixes, writer, stand)
         except SyntaxError as wrong:
             raise syntax_error(query, str(wrong.msg or wrong)) from None
+        except RuntimeError as wrong:
+            if "custom function" in str(wrong):
+                raise Refused(str(wrong)) from None
+            raise
         writer.end({"ms": round((time.perf_counter() - began) * 1000, 3), **stand})
     except Refused as no:
         writer.fail({"code": "query", "message": no.message, "line": no.line, "column": no.column})
@@ -210,13 +214,22 @@ def _evaluate(
     writer.head({"kind": kind, "format": name, "columns": columns, **stand})
     if isinstance(found, QueryTriples):
         assert form.triples is not None
-        shown = prefixes | declared_prefixes(query) if form.triples.supports_datasets or name in _PREFIXED else {}
-        serialize(found, writer, form.triples, prefixes=shown)  # type: ignore[arg-type]
+        shown = prefixes | declared_prefixes(query) if name in _PREFIXED else {}
+        usable = {prefix: iri for prefix, iri in shown.items() if absolute(iri)}
+        serialize(found, writer, form.triples, prefixes=usable)  # type: ignore[arg-type]
     else:
         found.serialize(writer, form.rows)  # type: ignore[arg-type]
 
 
 _PREFIXED = ("turtle", "trig", "rdfxml", "jsonld")
+
+
+def absolute(iri: str) -> bool:
+    """Whether the engine takes this for an IRI that stands by itself."""
+    try:
+        return bool(NamedNode(iri))
+    except ValueError:
+        return False
 
 
 def _limit_memory(memory_bytes: int) -> None:

@@ -44,6 +44,8 @@ def main(fd: int) -> None:
     _send(control, {"home": str(home.folder), "network": not quiet})
     try:
         _serve(control, woken, wake, home, hello)
+    except ConnectionError:
+        pass  # the pool is gone while it was told something
     finally:
         home.leave()
 
