@@ -88,6 +88,23 @@ def _ours(
         return f"{it}, which is not before {wanted('lessThan')}."
     if kind == "LessThanOrEquals":
         return f"{it}, which is after {wanted('lessThanOrEquals')}."
+    if kind in ("Or", "Xone", "And"):
+        several = sum(1 for lists in graph.objects(shape, sh[kind.lower()]) for _ in graph.items(lists))
+        fits = {"Or": "fits none", "Xone": "does not fit exactly one", "And": "does not fit all"}[kind]
+        return f"{it}, which {fits} of the {several} alternatives its shape names."
+    if kind == "Not":
+        return f"{it}, which is what its shape rules out."
+    if kind == "Node":
+        named = [show(from_rdflib(item), prefixes) for item in graph.objects(shape, sh.node)]
+        fitting = " and ".join(sorted(name for name in named if "_:" not in name)) or "the shape asked of it"
+        return f"{it}, which does not fit {fitting}."
+    if kind in ("QualifiedMinCount", "QualifiedMaxCount"):
+        least = kind == "QualifiedMinCount"
+        count = wanted("qualifiedMinCount" if least else "qualifiedMaxCount")
+        return f"It has {'fewer' if least else 'more'} than {count} {where} of the kind its shape asks for."
+    if kind in ("Equals", "Disjoint"):
+        other = wanted(kind.lower())
+        return f"{it}, which {'differs from' if kind == 'Equals' else 'is also a value of'} {other}."
     if kind == "Closed":
         return f"It has {where} {show(value, prefixes)}, a property its shape does not allow."
     return None

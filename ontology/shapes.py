@@ -17,9 +17,10 @@ from rdflib.term import Node
 from ontology.conform import Conforms, Values, compiled, grouped
 from ontology.facts import RDF, SH, XSD, Facts
 from ontology.graph import TurtleError, from_rdflib, graph_of, parse_prefixed, read_text, text_to_rdflib
-from ontology.locality import BESIDE, CONSTRAINTS, INTEGERS, TYPE, Reading, Root, sh
+from ontology.locality import BESIDE, CONSTRAINTS, INTEGERS, Reading, Root, sh
 from ontology.message import message, path_text
 from ontology.reach import Read, reads, walk_back
+from ontology.speakers import Speakers
 from ontology.view import Match, TooMuch, View
 from ontology.violation import VIOLATION, WARNING, Violation
 from ontology.vocabulary import Vocabulary
@@ -114,19 +115,23 @@ class Shapes:
         out.sort(key=lambda item: (item[0], _order(item[1])))
         return [violation for _, violation in out]
 
-    def wide(self, match: Match, focus: Iterable[str] | None = None) -> list[Violation]:
+    def wide(
+        self, match: Match, focus: Iterable[str] | None = None, *, speakers: Speakers | None = None
+    ) -> list[Violation]:
         """What is wrong on the graph that `match(s, p, o)` reads, beyond what a record alone shows.
 
-        For these focus nodes (bare IRIs), or every node a shape is about. `record` and `locator` are empty: who is
-        involved is for the caller to say. Sorted.
+        For these focus nodes (bare IRIs), or every node a shape is about; then `speakers`, where known, spares nodes
+        that one record alone speaks of. `record` and `locator` are empty: who is involved is for the caller to say.
+        Sorted.
         """
         view = View(match, self.superclasses, READ_LIMIT)
         graph = rdflib.Graph(store=view, bind_namespaces="none")
+        todo = self._every_target(view, match, speakers) if focus is None else self._some_targets(view, match, focus)
         out: list[Violation] = []
-        for root, nodes in self._wide_targets(view, match, focus).items():
-            todo = [node for node in sorted(nodes) if root.wide or not self._holds(root, node, match)]
-            for start in range(0, len(todo), CHUNK):
-                chunk = todo[start : start + CHUNK]
+        for root, nodes in todo.items():
+            ordered = sorted(nodes)
+            for start in range(0, len(ordered), CHUNK):
+                chunk = ordered[start : start + CHUNK]
                 try:
                     out.extend(self._wide_chunk(root, graph, chunk))
                 except TooMuch:
@@ -164,7 +169,7 @@ class Shapes:
             for root in self.roots:
                 if root.name in unknown or root in self._unknown:
                     view = View(match, self.superclasses, READ_LIMIT)
-                    out |= self._all_targets(root, view)
+                    out.update(self._all_targets(root, view, match))
         return out
 
     # -- targets
@@ -184,37 +189,43 @@ class Shapes:
     def _of_class(self, kind: str) -> tuple[Root, ...]:
         return self._by_class.get(kind[1:-1], ())
 
-    def _wide_targets(self, view: View, match: Match, focus: Iterable[str] | None) -> dict[Root, set[str]]:
-        out: dict[Root, set[str]] = {root: set() for root in self.roots if root.wide or root.local}
-        if focus is None:
-            for root, nodes in out.items():
-                nodes.update(self._all_targets(root, view))
-            return out
-        special = {root: self._all_targets(root, view) for root in out if root.special}
-        for name in focus:
-            try:
-                node = NamedNode(name)
-            except ValueError:
+    def _every_target(self, view: View, match: Match, speakers: Speakers | None) -> dict[Root, set[str]]:
+        """For each root the nodes of the whole graph that pyshacl must see."""
+        out: dict[Root, set[str]] = {}
+        for root in self.roots:
+            if root.wide:
+                out[root] = set(self._all_targets(root, view, match))
+            elif root.local:
+                out[root] = {
+                    node
+                    for node in self._all_targets(root, view, match)
+                    if (speakers is None or node in root.nodes or speakers.several(node))
+                    and not self._conforms[root.name](f"<{node}>", _values(match, NamedNode(node)))
+                }
+        return out
+
+    def _some_targets(self, view: View, match: Match, focus: Iterable[str]) -> dict[Root, set[str]]:
+        """The same for these nodes."""
+        out: dict[Root, set[str]] = {}
+        special = {root: set(self._all_targets(root, view, match)) for root in self.roots if root.special and root.wide}
+        for name in set(focus):
+            if not _is_iri(name):
                 continue
-            predicates: set[str] = set()
-            for found in match(node, None, None):
-                predicate = found.predicate.value
-                predicates.add(predicate)
-                if predicate == RDF + "type" and isinstance(found.object, NamedNode):
-                    for root in self._above(found.object.value, view):
-                        out.get(root, set()).add(name)
-            for predicate in predicates:
-                for root in self._by_subject.get(predicate, ()):
-                    out.get(root, set()).add(name)
-            for root in self._by_node.get(name, ()):
-                out.get(root, set()).add(name)
+            node = NamedNode(name)
+            values = _values(match, node)
+            found: set[Root] = set(self._by_node.get(name, ()))
+            for kind in values.get(_RDF_TYPE, ()):
+                if kind[0] == "<":
+                    found |= self._above(kind[1:-1], view)
+            for predicate in values:
+                found.update(self._by_subject.get(predicate[1:-1], ()))
             for predicate, roots in self._by_object.items():
                 if any(True for _ in match(None, NamedNode(predicate), node)):
-                    for root in roots:
-                        out.get(root, set()).add(name)
-            for root, nodes in special.items():
-                if name in nodes:
-                    out[root].add(name)
+                    found.update(roots)
+            found.update(root for root, nodes in special.items() if name in nodes)
+            for root in found:
+                if root.wide or (root.local and not self._conforms[root.name](f"<{name}>", values)):
+                    out.setdefault(root, set()).add(name)
         return out
 
     def _above(self, kind: str, view: View) -> set[Root]:
@@ -229,40 +240,36 @@ class Shapes:
                     todo.append(str(other))
         return found
 
-    def _all_targets(self, root: Root, view: View) -> set[str]:
+    def _all_targets(self, root: Root, view: View, match: Match) -> Iterator[str]:
+        """Every node of the graph the root is about, some perhaps twice."""
         if root.special:
             graph = rdflib.Graph(store=view, bind_namespaces="none")
             shape = self._shapes.lookup_shape_from_node(root.node)
             shape.set_advanced(True)
             try:
-                return {str(node) for node in shape.focus_nodes(graph) if isinstance(node, rdflib.URIRef)}
+                yield from (str(node) for node in shape.focus_nodes(graph) if isinstance(node, rdflib.URIRef))
+            except Exception:  # its target's query cannot be run: validate() says so of nothing
+                return
             finally:
                 shape.set_advanced(False)
-        out = {name for name in root.nodes if _is_iri(name)}
+            return
+        yield from (name for name in root.nodes if _is_iri(name))
         kinds, todo = set(root.classes), list(root.classes)
         while todo:
             for below, _, _ in view.found(None, rdflib.RDFS.subClassOf, rdflib.URIRef(todo.pop())):
                 if str(below) not in kinds:
                     kinds.add(str(below))
                     todo.append(str(below))
-        for kind in kinds:
-            out.update(str(s) for s, _, _ in view.found(None, TYPE, rdflib.URIRef(kind)))
+        for kind in sorted(filter(_is_iri, kinds)):
+            yield from _subjects(match, RDF + "type", NamedNode(kind))
         for predicate in root.subjects_of:
-            out.update(str(s) for s, _, _ in view.found(None, rdflib.URIRef(predicate), None))
+            yield from _subjects(match, predicate, None)
         for predicate in root.objects_of:
-            for _, _, o in view.found(None, rdflib.URIRef(predicate), None):
-                if isinstance(o, rdflib.URIRef):
-                    out.add(str(o))
-        return out
+            for found in match(None, NamedNode(predicate), None):
+                if isinstance(found.object, NamedNode):
+                    yield found.object.value
 
     # -- judging
-
-    def _holds(self, root: Root, node: str, match: Match) -> bool:
-        """Whether the merged facts of a node surely conform to what a record alone could break."""
-        values: dict[str, list[str]] = {}
-        for found in match(NamedNode(node), None, None):
-            values.setdefault(str(found.predicate), []).append(str(found.object))
-        return self._conforms[root.name](f"<{node}>", values)
 
     def _judge(self, group: list[_Pending]) -> Iterator[tuple[int, Violation]]:
         graph = rdflib.Graph(bind_namespaces="none")
@@ -369,6 +376,20 @@ class _Pending:
 
     def __init__(self, number: int, record: Facts, focus: str, values: Values, root: Root) -> None:
         self.number, self.record, self.focus, self.values, self.root = number, record, focus, values, root
+
+
+def _values(match: Match, node: NamedNode) -> dict[str, list[str]]:
+    """A node's statements, spelled predicate to spelled objects."""
+    values: dict[str, list[str]] = {}
+    for found in match(node, None, None):
+        values.setdefault(str(found.predicate), []).append(str(found.object))
+    return values
+
+
+def _subjects(match: Match, predicate: str, value: NamedNode | None) -> Iterator[str]:
+    for found in match(None, NamedNode(predicate), value):
+        if isinstance(found.subject, NamedNode):
+            yield found.subject.value
 
 
 def _rounds(pending: list[_Pending]) -> Iterator[list[_Pending]]:

@@ -14,6 +14,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Stor
 from ontology.facts import RDFS, SH, Facts, literal, statement, string
 from ontology.graph import from_rdflib, parse_turtle, text_to_rdflib
 from ontology.shapes import NOT_CHECKED, Shapes
+from ontology.speakers import Speakers
 
 NS = "https://shop.example/ns#"
 HEAD = f"""
@@ -160,6 +161,30 @@ def test_findings_kept_up_by_what_a_change_touches_are_those_of_a_fresh_look(cha
         said = after
 
         assert sorted(kept, key=repr) == sorted(BROAD.wide(reader(store)), key=repr)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.frozensets(fact, max_size=6), max_size=6))
+def test_nodes_one_record_speaks_of_are_spared_and_nothing_is_missed(records):
+    shapes, speakers = QUICK, Speakers()
+    accepted = [said for said in records if not any(v.refuses for v in shapes.local([Facts("urn:r", said, "")]))]
+    for said in accepted:
+        speakers.saw(said)
+    store = store_of(frozenset().union(*accepted))
+
+    assert shapes.wide(reader(store), speakers=speakers) == shapes.wide(reader(store))
+
+
+def test_a_node_typed_twice_with_two_values_is_found_once_they_are_merged():
+    shapes = Shapes(
+        [("one.ttl", HEAD + ":S a sh:NodeShape ; sh:targetClass :A ; sh:property [ sh:path :p ; sh:maxCount 1 ] .")]
+    )
+    records = [{f"<{NS}a> {TYPE} <{NS}A>", f"<{NS}a> <{NS}p> {literal(n, XSD + 'integer')}"} for n in "12"]
+    store = store_of(records[0] | records[1])
+
+    assert shapes.local([Facts(f"urn:r{n}", frozenset(said), "") for n, said in enumerate(records)]) == []
+    assert [v.constraint for v in shapes.wide(reader(store))] == [f"{SH}MaxCountConstraintComponent"]
+    assert shapes.wide(reader(store_of(records[0]))) == []
 
 
 def test_a_wide_check_reads_no_more_than_what_its_nodes_need():
