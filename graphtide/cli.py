@@ -204,7 +204,8 @@ def _sync_table(reports: list[dict[str, Any]]) -> None:
         for note in report.get("notes") or ():
             show.aside(f"{report['source']}: {note}")
         for found in report.get("violations") or ():
-            show.aside(f"{found.get('locator') or report['source']}: {found.get('message')}")
+            where, message = str(found.get("locator") or report["source"]), str(found.get("message"))
+            show.aside(message if message.startswith(where) else f"{where}: {message}")
 
 
 def _seconds(value: Any) -> str:
@@ -289,6 +290,9 @@ def status(dir: str, json: bool) -> None:
     for s in found["sources"]:
         if s["message"]:
             show.line(f"{s['name']}: {s['message']}")
+        for check in s["checks"]:
+            counts = ", ".join(f"{check[kind]} {kind}" for kind in ("violations", "warnings") if check[kind])
+            show.line(f"{s['name']}: {check['label']}: {counts}")
     for note in found["notes"]:
         show.line(note)
 
@@ -328,7 +332,7 @@ def verify(repair: bool, dir: str, json: bool) -> None:
     else:
         for row in _said(found):
             show.line(row)
-    if not found["ok"]:
+    if not found["clean"]:
         raise _Exit(NO)
 
 
@@ -457,8 +461,8 @@ def reference() -> str:
         "bars; elsewhere its output is plain text without colour. `--json` answers with one JSON document. An error is",
         'one message on standard error (with `--json` also `{"error": ...}` on standard output).',
         "",
-        "While a writer runs (`graphtide serve` or `graphtide up`), commands ask it; otherwise they take the lock of the",
-        "store themselves, waiting at most `limits.lock_seconds`.",
+        "While a writer runs (`graphtide serve` or `graphtide up`), commands ask it; otherwise they take the lock of",
+        "the store themselves, waiting at most `limits.lock_seconds`.",
         "",
         "This page is written by `python -m graphtide.reference`.",
         "",

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from sources.record import Batch, Record
+from sparql.client import WriterClient, WriterGone, about
+from sparql.store import Limits, Store, StoreBusy, StoreError, open_store
+from sparql.store import restore as restore_store
+from sparql.sync import SyncReport, batches_of, build, erase, forget, rename, sync_many, verify
+
+from . import ontology_source, rooms, standing
+from .pipeline import Pipeline, Project
+from .settings import FILE, Settings, SettingsError, load
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -15,60 +30,425 @@ class EngineError(ValueError):
 
 
 class Engine:
-    """The project in a folder with its store open, as its only writer, until `close`. Any thread may call it."""
+    """The project in a folder with its store open, as its only writer, until `close`. Any thread may call it.
+
+    What changes the graph waits for its turn; what only reads does not. `live` is what a writer process knows of each
+    source (`mode`, `next_poll`, `lag_seconds`, `message`) and wants shown in `status`.
+    """
 
     def __init__(self, dir: Path | str, *, holder: str = "graphtide", lock_seconds: float | None = None) -> None:
-        """Raises SettingsError, StoreBusy (after `lock_seconds`), StoreTooNew, WrongBase."""
+        """Raises SettingsError and its kin, StoreBusy (after `lock_seconds`), StoreTooNew, WrongBase."""
+        rooms.check()
         self.lock = threading.RLock()
-        raise NotImplementedError
+        self.project = Project.open(dir)
+        self.live: dict[str, dict[str, Any]] = {}
+        self.refused = ""
+        """Why the newest settings are not in force; empty when they are."""
+        try:
+            self.store: Store = open_store(
+                self.settings.state, self.settings.base, limits=_limits(self.settings, lock_seconds), holder=holder
+            )
+        except BaseException:
+            self.project.close()
+            raise
+        self._seen = standing.seen(self.settings.state)
+        self._closed = False
+
+    @property
+    def settings(self) -> Settings:
+        return self.project.settings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.project.notes
+
+    # -- what changes the graph
 
     def sync(
         self, sources: Iterable[str] | None = None, *, allow_deletes: bool = False, emit: Emit | None = None
-    ) -> list[Any]:
-        """SyncReports, one a source. A source that fails is held and says so in its report; the others go on."""
-        raise NotImplementedError
+    ) -> list[SyncReport]:
+        """A report a source. A source that fails is held and says so in its report; the others go on."""
+        with self.lock:
+            chosen = self._chosen(sources)
+            if self.store.empty:
+                pairs = [(one.plan, batches_of(self.store, one.plan, one.source)) for one in chosen]
+                reports = build(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, emit=emit)
+            else:
+                reports = self._synced(chosen, {}, allow_deletes=allow_deletes, emit=emit)
+            self._saw(reports)
+            named = None if sources is None else set(sources)
+            return [one for one in reports if named is None or one.source in named]
 
-    def sync_scopes(self, scopes: Iterable[tuple[str, str, bool]], *, emit: Emit | None = None) -> list[Any]:
+    def sync_scopes(
+        self, scopes: Iterable[tuple[str, str, bool]], *, emit: Emit | None = None
+    ) -> list[SyncReport]:
         """(source, scope, deleted by an event): these scopes as they are now, in one commit."""
-        raise NotImplementedError
+        by_source: dict[str, dict[str, bool]] = {}
+        for source, scope, deleted in scopes:
+            by_source.setdefault(source, {})[scope] = deleted
+        with self.lock:
+            about = self.project.pipeline(ontology_source.NAME)
+            declaring = getattr(about.source, "declares", frozenset()) if about is not None else frozenset()
+            for name in declaring & set(by_source):
+                by_source.setdefault(ontology_source.NAME, {})[ontology_source.DECLARED + name] = True
+            chosen = [one for one in self.project.pipelines if one.name in by_source]
+            reports = self._synced(chosen, by_source, emit=emit)
+            self._saw(reports)
+            return reports
 
-    def commit(self, batch: dict[str, Any], *, emit: Emit | None = None) -> Any:
+    def commit(self, batch: Mapping[str, Any], *, emit: Emit | None = None) -> SyncReport:
         """A batch a client made: {source, scope, records: [{key, data, locator}], gone, complete, cursor}."""
-        raise NotImplementedError
-
-    def status(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def violations(self, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        raise NotImplementedError
-
-    def changes(self, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        with self.lock:
+            one = self._named(str(batch.get("source", "")))
+            try:
+                records = [
+                    Record(one.name, str(row["key"]), dict(row["data"]), str(row.get("locator") or row["key"]))
+                    for row in batch.get("records", ())
+                ]
+                made = Batch(
+                    one.name, str(batch["scope"]), records, tuple(map(str, batch.get("gone", ()))),
+                    bool(batch.get("complete", True)), batch.get("cursor"),
+                )  # fmt: skip
+            except (KeyError, TypeError, ValueError) as wrong:
+                raise EngineError(
+                    f"This is no batch ({type(wrong).__name__}: {wrong}). Send source, scope and records, "
+                    "each record with key and data."
+                ) from wrong
+            pairs = [(one.plan, [made])]
+            return sync_many(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, emit=emit)[0]
 
     def verify(self, *, repair: bool = False) -> Any:
-        raise NotImplementedError
+        """Recompute the graph aside from the sources and compare; see `sparql.sync.verify`."""
+        with self.lock:
+            pairs = [(one.plan, _whole(one)) for one in self.project.pipelines]
+            return verify(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, repair=repair)
 
-    def forget(self, source: str) -> Any:
-        raise NotImplementedError
+    def forget(self, source: str) -> SyncReport:
+        """The facts of a source that the settings no longer name are gone. Raises EngineError, Unknown."""
+        with self.lock:
+            if self.project.pipeline(source) is not None:
+                raise EngineError(
+                    f"{source!r} is still a source here, so the next sync would bring it back. "
+                    f"Remove it from {FILE if not self.project.discovered else 'the folder'} first."
+                )
+            self._seen.pop(source, None)
+            return forget(self.store, source, rules=self.project.rules, wide=self.project.shapes)
 
-    def rename(self, old: str, new: str) -> Any:
-        raise NotImplementedError
+    def rename(self, old: str, new: str) -> SyncReport:
+        """The facts of `old` are those of `new`, and so is its table in graphtide.toml. Raises EngineError, Unknown."""
+        with self.lock:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", new) or new in (ontology_source.NAME, "rule"):
+                raise EngineError(f"{new!r} is no name for a source. Use letters, digits, '_', '-' and '.'.")
+            configured = {one.name for one in self.settings.sources}
+            if old in configured and new in configured:
+                raise EngineError(f"{FILE} has both {old!r} and {new!r}. Remove one, then rename.")
+            if self.project.discovered and self.project.pipeline(old) is not None:
+                raise EngineError(f"{old!r} is a file here, named after it. Rename the file, or write a {FILE}.")
+            report = rename(self.store, old, new, rules=self.project.rules, wide=self.project.shapes)
+            if old in configured:
+                _rename_table(self.settings, old, new)
+                self.reload()
+            if old in self._seen:
+                self._seen[new] = self._seen.pop(old)
+            return report
 
-    def erase(self, what: str) -> Any:
-        raise NotImplementedError
-
-    def export(self, format: str, path: Path | str) -> Path:
-        raise NotImplementedError
-
-    def backup(self, dest: Path | str) -> Path:
-        raise NotImplementedError
+    def erase(self, what: str) -> dict[str, Any]:
+        """A record (SOURCE/KEY) or an IRI is out of store, history, log, quarantine and caches. Raises Unknown."""
+        with self.lock:
+            return erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
 
     def reload(self) -> dict[str, Any]:
-        """{"changed": [...], "added": [...], "orphaned": [...]}. Raises SettingsError: the old stay in force."""
-        raise NotImplementedError
+        """Take the settings as they are now: {"changed", "added", "orphaned"} sources, not yet synced.
+
+        Raises SettingsError and its kin: then the old ones stay in force and `status` says why.
+        """
+        with self.lock:
+            try:
+                fresh = Project.open(self.settings.dir)
+                if fresh.settings.base != self.settings.base:
+                    fresh.close()
+                    raise SettingsError(
+                        FILE, fresh.settings.line("base"),
+                        f"base is {fresh.settings.base!r}, but the store was made with {self.settings.base!r}. "
+                        "Put it back, or move the state folder away and load again.",
+                    )  # fmt: skip
+            except Exception as wrong:
+                self.refused = str(wrong)
+                raise
+            before, self.project, self.refused = self.project, fresh, ""
+            self.store.limits = _limits(fresh.settings, None)
+            had = {one.name: one.plan.version for one in before.pipelines}
+            has = {one.name: one.plan.version for one in fresh.pipelines}
+            before.close()
+            return {
+                "changed": sorted(name for name in has if name in had and has[name] != had[name]),
+                "added": sorted(has.keys() - had.keys()), "orphaned": sorted(had.keys() - has.keys()),
+            }  # fmt: skip
 
     def checkpoint(self) -> int:
-        raise NotImplementedError
+        """The newest commit has a checkpoint, and history is within its limits; returns the commit."""
+        with self.lock:
+            made = self.store.checkpoint()
+            self.store.retain()
+            return made.commit
+
+    # -- what only reads
+
+    def status(self) -> dict[str, Any]:
+        """Where every source stands: see `standing.status`."""
+        refused = [f"The settings as they are now are not in force: {self.refused}"] if self.refused else []
+        return standing.status(
+            self.project, self.store, commit=self.store.head, commit_time=self.store.head_time, seen_at=self._seen,
+            live=self.live, writer=about(self.settings.state), notes=refused,
+        )  # fmt: skip
+
+    def violations(self, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Findings, refusals first: see `sparql.journal.violations`."""
+        from sparql import journal
+
+        return journal.violations(self.store, self.store.names, source, limit)
+
+    def changes(self, after: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Commits, oldest first: see `standing.changes`."""
+        return standing.changes(self.settings.state, after, limit)
+
+    def export(self, format: str, path: Path | str, *, everything: bool = False) -> Path:
+        """The graph in a file; with `everything`, system graphs too."""
+        from .export import write
+
+        write(self.store.match, Path(path), format, system="" if everything else f"{self.settings.base}system/")
+        return Path(path)
+
+    def backup(self, dest: Path | str) -> Path:
+        """`dest`, a new folder, holds the store as it is now."""
+        return self.store.backup(Path(dest)).path
 
     def close(self) -> None:
-        raise NotImplementedError
+        """The store is free for another process; what was committed has a checkpoint."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            with suppress(OSError):
+                standing.write_seen(self.settings.state, self._seen)
+            with suppress(StoreError):  # no room for one: the log has everything
+                if not self.store.empty:
+                    self.checkpoint()
+            self.store.close()
+            self.project.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- how
+
+    def _chosen(self, sources: Iterable[str] | None) -> list[Pipeline]:
+        if sources is None:
+            return list(self.project.pipelines)
+        wanted = {self._named(name).name for name in sources} | {ontology_source.NAME}
+        return [one for one in self.project.pipelines if one.name in wanted]
+
+    def _named(self, name: str) -> Pipeline:
+        found = self.project.pipeline(name)
+        if found is None:
+            known = [one.name for one in self.project.pipelines]
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+            raise EngineError(f"There is no source {name!r}. {hint}")
+        return found
+
+    def _synced(
+        self, chosen: list[Pipeline], by_source: Mapping[str, Mapping[str, bool]], *, allow_deletes: bool = False,
+        emit: Emit | None = None,
+    ) -> list[SyncReport]:  # fmt: skip
+        pairs = [
+            (one.plan, batches_of(self.store, one.plan, one.source, by_source.get(one.name))) for one in chosen
+        ]
+        deleted = {name: {scope for scope, gone in found.items() if gone} for name, found in by_source.items()}
+        return sync_many(
+            self.store, pairs, rules=self.project.rules, wide=self.project.shapes, events_deleted=dict(deleted),
+            allow_deletes=allow_deletes, emit=emit,
+        )  # fmt: skip
+
+    def _saw(self, reports: Iterable[SyncReport]) -> None:
+        when = standing.now()
+        for report in reports:
+            if not report.message:
+                self._seen[report.source] = when
+
+
+def _whole(one: Pipeline) -> Iterator[Batch]:
+    yield from one.source.read(None)
+
+
+def _limits(settings: Settings, lock_seconds: float | None) -> Limits:
+    own = settings.limits
+    return Limits(
+        lock_seconds=own.lock_seconds if lock_seconds is None else lock_seconds,
+        checkpoint_seconds=own.checkpoint_seconds, min_free_bytes=own.min_free_bytes, history_days=own.history_days,
+        history_bytes=own.history_bytes, keep_newest=own.keep_newest,
+    )  # fmt: skip
+
+
+def _rename_table(settings: Settings, old: str, new: str) -> None:
+    """`[sources.OLD]`, its subtables and `[[sources.OLD.map]]` are NEW's; the rest of the file is as it was."""
+    assert settings.path is not None
+    text = settings.path.read_text("utf-8")
+    name = rf"(?:{re.escape(old)}|\"{re.escape(old)}\")"
+    quoted = new if re.fullmatch(r"[A-Za-z0-9_-]+", new) else f'"{new}"'
+    text, count = re.subn(
+        rf"(?m)^(\s*\[\[?\s*sources\s*\.\s*){name}(?=\s*[.\]])", lambda found: found.group(1) + quoted, text
+    )
+    if not count:
+        raise EngineError(f"{FILE} names {old!r} in a way that cannot be changed here. Rename it there by hand.")
+    part = settings.path.with_name(f".{settings.path.name}.part")
+    part.write_text(text, "utf-8")
+    os.replace(part, settings.path)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the writer answered, with the same face as a report made here."""
+
+    found: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.found)
+
+
+class RemoteEngine:
+    """The writer's engine, asked over its socket, with the same methods."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, state: Path) -> None:
+        self._client = WriterClient(state)
+
+    def sync(
+        self, sources: Iterable[str] | None = None, *, allow_deletes: bool = False, emit: Emit | None = None
+    ) -> list[Told]:
+        named = None if sources is None else list(sources)
+        found = self._client.call("sync", emit, sources=named, allow_deletes=allow_deletes)
+        return [Told(one) for one in found["reports"]]
+
+    def commit(self, batch: Mapping[str, Any], *, emit: Emit | None = None) -> Told:
+        return Told(self._client.call("commit", emit, batch=dict(batch)))
+
+    def status(self) -> dict[str, Any]:
+        return self._client.call("status")
+
+    def violations(self, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.call("violations", source=source, limit=limit)["violations"]
+        return found
+
+    def changes(self, after: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.call("changes", after=after, limit=limit)["changes"]
+        return found
+
+    def verify(self, *, repair: bool = False) -> Told:
+        return Told(self._client.call("verify", repair=repair))
+
+    def forget(self, source: str) -> Told:
+        return Told(self._client.call("forget", source=source))
+
+    def rename(self, old: str, new: str) -> Told:
+        return Told(self._client.call("rename", old=old, new=new))
+
+    def erase(self, what: str) -> dict[str, Any]:
+        return self._client.call("erase", what=what)
+
+    def export(self, format: str, path: Path | str, *, everything: bool = False) -> Path:
+        found = self._client.call("export", format=format, path=str(Path(path).absolute()), everything=everything)
+        return Path(found["path"])
+
+    def backup(self, dest: Path | str) -> Path:
+        return Path(self._client.call("backup", dest=str(Path(dest).absolute()))["path"])
+
+    def reload(self) -> dict[str, Any]:
+        return self._client.call("reload")
+
+    def checkpoint(self) -> int:
+        return int(self._client.call("checkpoint")["commit"])
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+
+def handlers(engine: Engine) -> dict[str, Callable[[dict[str, Any], Emit], dict[str, Any]]]:
+    """What a writer's socket answers to each request, by `do`; the other side of RemoteEngine."""
+    return {
+        "sync": lambda ask, emit: {
+            "reports": [
+                one.to_dict()
+                for one in engine.sync(ask.get("sources"), allow_deletes=bool(ask.get("allow_deletes")), emit=emit)
+            ]
+        },
+        "commit": lambda ask, emit: engine.commit(ask.get("batch") or {}, emit=emit).to_dict(),
+        "status": lambda ask, emit: engine.status(),
+        "violations": lambda ask, emit: {
+            "violations": engine.violations(ask.get("source"), int(ask.get("limit") or 100))
+        },
+        "changes": lambda ask, emit: {"changes": engine.changes(ask.get("after"), int(ask.get("limit") or 100))},
+        "verify": lambda ask, emit: engine.verify(repair=bool(ask.get("repair"))).to_dict(),
+        "forget": lambda ask, emit: engine.forget(str(ask.get("source", ""))).to_dict(),
+        "rename": lambda ask, emit: engine.rename(str(ask.get("old", "")), str(ask.get("new", ""))).to_dict(),
+        "erase": lambda ask, emit: engine.erase(str(ask.get("what", ""))),
+        "export": lambda ask, emit: {
+            "path": str(engine.export(str(ask["format"]), ask["path"], everything=bool(ask.get("everything"))))
+        },
+        "backup": lambda ask, emit: {"path": str(engine.backup(str(ask["dest"])))},
+        "reload": lambda ask, emit: engine.reload(),
+        "checkpoint": lambda ask, emit: {"commit": engine.checkpoint()},
+    }
+
+
+def connect(dir: Path | str, *, holder: str = "graphtide") -> Engine | RemoteEngine:
+    """The writer when one runs, else an engine of our own, waiting for the lock at most `lock_seconds`.
+
+    Raises StoreBusy naming who holds it.
+    """
+    state = load(dir).state
+    if WriterClient(state).available():
+        return RemoteEngine(state)
+    try:
+        return Engine(dir, holder=holder)
+    except StoreBusy:
+        if WriterClient(state).available():  # one started while we waited
+            return RemoteEngine(state)
+        raise
+
+
+def status(dir: Path | str) -> dict[str, Any]:
+    """The status of a folder: the writer's word when one runs, else read from a copy, without taking the lock."""
+    settings = load(dir)
+    with suppress(WriterGone):
+        return WriterClient(settings.state).call("status")
+    with _read(dir) as (project, copy):
+        seen = standing.seen(settings.state)
+        return standing.status(
+            project, copy.store, commit=copy.epoch, commit_time=copy.time, seen_at=seen, notes=list(project.notes)
+        )
+
+
+@contextmanager
+def _read(dir: Path | str) -> Iterator[tuple[Project, Any]]:
+    project = Project.open(dir)
+    try:
+        with standing.replica(project.settings.state) as copy:
+            yield project, copy
+    finally:
+        project.close()
+
+
+def restore(dir: Path | str, src: Path | str, *, force: bool = False) -> dict[str, Any]:
+    """The store is what the backup `src` holds, as a new commit. Raises EngineError for one that is in the way."""
+    settings = load(dir)
+    if WriterClient(settings.state).available():
+        raise EngineError("A writer runs here. Stop `graphtide up` or `graphtide serve`, then restore.")
+    if (settings.state / "store.json").exists() and not force:
+        raise EngineError(f"{settings.state} holds a store already. Add --force to replace it with the backup.")
+    made = restore_store(Path(src), settings.state, limits=_limits(settings, None))
+    return {"commit": made.commit, "time": made.time, "path": str(settings.state)}
