@@ -90,6 +90,13 @@ class Consequences:
         rules = {rule.name: rule.version for rule in self.rules}
         return self._stored_rules() != rules or self._wide_version() != version
 
+    def again(self, weave: Weave, commit: str) -> None:
+        """Add to `weave` what rules and shapes come to when everything is derived and checked anew."""
+        weave.settle()
+        for rule in self.rules:
+            self._derive(rule, weave, commit, None)
+        self.check(weave, everything=True)
+
     def _derive(self, rule: Rule, weave: Weave, commit: str, touched: Set[str] | None) -> None:
         """The rule's graphs say what follows; `touched` is what changed, None for everything."""
         now = self._holding(weave)
@@ -298,6 +305,12 @@ def shared_stage(store: Graph) -> Any:
         found = store.stage()
         store._sync_stage = found  # type: ignore[attr-defined]
     return found
+
+
+def forget_stage(store: Graph) -> None:
+    """The store was written anew, and its stages with it: the next rule makes another."""
+    if hasattr(store, "_sync_stage"):
+        del store._sync_stage
 
 
 def derived_graph(names: Names, rule: str, line: str) -> str:

@@ -102,8 +102,8 @@ def take(store: Graph, read: Read, graph: str, weave: Weave, tally: Tally, commi
     alive = _alive(store, read, graph, accepted, refused)
     tally.graphs += 1
     journal_before = spelled(store, graph, names.journal) if accepted else set()
-    results_before = _results(store, graph) if accepted else set()
-    refused_before = {node: _refusal(store, node) for node in refused}
+    results_before = result_lines(store, graph) if accepted else set()
+    refused_before = {node: refusal_lines(store, node) for node in refused}
     if not alive:
         _remove(store, graph, weave, tally, accepted is not None)
         weave.system(names.journal, journal_before, set())
@@ -206,7 +206,7 @@ def _made(journal: set[str]) -> str | None:
     return None
 
 
-def _results(store: Graph, graph: str) -> set[str]:
+def result_lines(store: Graph, graph: str) -> set[str]:
     """What is reported of the accepted version of a record."""
     quarantine, out = store.names.quarantine, set()
     for quad in store.match(None, _RECORD, NamedNode(graph), NamedNode(quarantine)):
@@ -218,7 +218,7 @@ def _results(store: Graph, graph: str) -> set[str]:
     return out
 
 
-def _refusal(store: Graph, node: str) -> set[str]:
+def refusal_lines(store: Graph, node: str) -> set[str]:
     """All that quarantine says of one refused claim."""
     quarantine = store.names.quarantine
     out = spelled(store, node, quarantine)
@@ -235,4 +235,4 @@ def _because_of_another(store: Graph, node: str) -> bool:
     )
 
 
-__all__ = ["STALE", "Tally", "order", "retracted", "take"]
+__all__ = ["STALE", "Tally", "order", "refusal_lines", "result_lines", "retracted", "take"]

@@ -55,6 +55,10 @@ class Weave:
         """A system graph says `after` instead of `before` of something."""
         self._put(graph, before - after, after - before)
 
+    def doubt(self, statement: str) -> None:
+        """Whether the statement holds is found out by the next `settle`, though nothing said of it changes."""
+        self._open.add(statement)
+
     def settle(self) -> Change:
         """What holds follows from what is said: the default graph's change since the last call."""
         before_removed, before_added = self._removed.get("", set()), self._added.get("", set())
