@@ -78,7 +78,14 @@ def _unsure(focus: str, values: Values) -> bool:
 def _all(checks: list[Conforms]) -> Conforms:
     if len(checks) == 1:
         return checks[0]
-    return lambda focus, values: all(check(focus, values) for check in checks)
+
+    def conforms(focus: str, values: Values) -> bool:
+        for check in checks:  # noqa: SIM110 - twice as fast as all() over a generator, once a record
+            if not check(focus, values):
+                return False
+        return True
+
+    return conforms
 
 
 def _any(checks: list[Conforms]) -> Conforms:
@@ -114,18 +121,27 @@ def _property(reading: Reading, shape: Node, path: Node) -> Conforms:
     single = predicates[0] if len(predicates) == 1 else None
     nothing: tuple[str, ...] = ()
 
+    many = low > 1 or high is not None
+    only = tests[0] if len(tests) == 1 else None
+
     def conforms(focus: str, values: Values) -> bool:
         if single is not None:
             found: Sequence[str] = values.get(single, nothing)
         else:
             found = list({value for predicate in predicates for value in values.get(predicate, nothing)})
-        if len(found) < low or (high is not None and len(found) > high):
+        if not found:
+            return not low and all(group(found, values) for group in groups)
+        if many and (len(found) < low or (high is not None and len(found) > high)):
             return False
-        for test in tests:
-            for value in found:
-                if not test(value):
+        for value in found:
+            if only is not None:
+                if not only(value):
                     return False
-        return all(group(found, values) for group in groups)
+            else:
+                for test in tests:
+                    if not test(value):
+                        return False
+        return not groups or all(group(found, values) for group in groups)
 
     return conforms
 
