@@ -13,7 +13,7 @@ from collections.abc import Mapping as Table
 from datetime import date
 from typing import Any
 
-from ontology.facts import RDF, RDFS, XSD, Facts, string
+from ontology.facts import RDF, RDFS, XSD, Facts, awkward, string
 from sources.record import Record
 from transforms.column import BadField
 from transforms.iri import DEFAULT_BASE, record_graph, segment
@@ -26,6 +26,7 @@ _TEXT = re.compile(
     r"iban|ssn|sha|hash|commit|password|token|tag)(?:$|[_\W])",
     re.IGNORECASE,
 )
+_TYPED = frozenset("-0123456789tTfF")
 _INTEGER = re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -56,17 +57,25 @@ def direct_mapping(source: str, base: str = DEFAULT_BASE, *, types: bool = True)
         return found
 
     def describe(subject: str, data: Table[str, Any], out: list[str], prefix: str) -> None:
+        head = f"<{subject}> "
         for name, value in data.items():
             path = f"{prefix}{name}"
-            if value is None or value == "":
-                continue
-            if isinstance(value, Table):
+            if type(value) is str:
+                if value and not value.isspace():
+                    predicate, typed = known.get(path) or column(path)
+                    if awkward(value) is not None:
+                        say(subject, path, value, out)
+                    elif typed and value[0] in _TYPED:
+                        out.append(f"{head}{predicate}{inferred(value)}")
+                    else:
+                        out.append(f'{head}{predicate}"{value}"')
+            elif isinstance(value, Table):
                 describe(subject, value, out, f"{path}.")
             elif isinstance(value, (list, tuple, set, frozenset)):
                 for number, member in enumerate(_opened(value)):
                     if isinstance(member, Table):
                         child = f"{subject}/{segment(path)}/{number + 1}"
-                        out.append(f"<{subject}> {column(path)[0]}<{child}>")
+                        out.append(f"{head}{column(path)[0]}<{child}>")
                         describe(child, member, out, f"{path}.")
                     else:
                         say(subject, path, member, out)
