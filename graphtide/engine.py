@@ -87,9 +87,9 @@ class Engine:
         for source, scope, deleted in scopes:
             by_source.setdefault(source, {})[scope] = deleted
         with self.lock:
-            about = self.project.pipeline(ontology_source.NAME)
-            declaring = getattr(about.source, "declares", frozenset()) if about is not None else frozenset()
-            for name in declaring & set(by_source):
+            own = self.project.pipeline(ontology_source.NAME)
+            declares: frozenset[str] = getattr(own.source, "declares", frozenset()) if own else frozenset()
+            for name in declares & set(by_source):
                 by_source.setdefault(ontology_source.NAME, {})[ontology_source.DECLARED + name] = True
             chosen = [one for one in self.project.pipelines if one.name in by_source]
             reports = self._synced(chosen, by_source, emit=emit)

@@ -6,14 +6,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sparql import checkpoint, journal
-from sparql.log import LogReader, read_head
+from sparql.log import FOLDER, LogReader, read_head, segments
 from sparql.names import Names
 
 SEEN = "seen.json"
@@ -130,25 +130,30 @@ def changes(state: Path, after: int | None, limit: int) -> list[dict[str, Any]]:
     """Commits after `after` (None: the last `limit`), oldest first, as far back as the log goes."""
     head = read_head(state)
     start = max(0, head - limit) if after is None else after
-    reader = LogReader(state, max(start, _log_start(state)))
+    first = _log_start(state)
+    reader = LogReader(state, max(start, first))
     rows: list[dict[str, Any]] = []
+    if start < first:  # a bulk load is no entry of the log: its checkpoint has the report
+        rows += [_change(one.commit, one.time, one.report) for one in checkpoint.every(state) if one.commit == first]
     try:
         for entry in reader.entries():
             if len(rows) >= limit:
                 break
-            parts = list(entry.report)
-            rows.append({
-                "commit": entry.id, "time": entry.time, "sources": [str(p["source"]) for p in parts if "source" in p],
-                "added": sum(int(p.get("added", 0)) for p in parts),
-                "removed": sum(int(p.get("removed", 0)) for p in parts), "report": parts,
-            })  # fmt: skip
+            rows.append(_change(entry.id, entry.time, entry.report))
     finally:
         reader.close()
     return rows
 
 
-def _log_start(state: Path) -> int:
-    from sparql.log import FOLDER, segments
+def _change(commit: int, time: str, report: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    parts = [dict(part) for part in report]
+    return {
+        "commit": commit, "time": time, "sources": [str(part["source"]) for part in parts if "source" in part],
+        "added": sum(int(part.get("added", 0)) for part in parts),
+        "removed": sum(int(part.get("removed", 0)) for part in parts), "report": parts,
+    }  # fmt: skip
 
+
+def _log_start(state: Path) -> int:
     found = segments(state / FOLDER) if (state / FOLDER).is_dir() else []
     return found[0][0] - 1 if found else 0
