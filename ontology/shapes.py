@@ -19,6 +19,7 @@ from ontology.facts import RDF, SH, XSD, Facts
 from ontology.graph import TurtleError, from_rdflib, graph_of, parse_prefixed, read_text, text_to_rdflib
 from ontology.locality import BESIDE, CONSTRAINTS, INTEGERS, Reading, Root, sh
 from ontology.message import message, path_text
+from ontology.neighbours import Looks, look
 from ontology.reach import Read, reads, walk_back
 from ontology.speakers import Speakers
 from ontology.view import Match, TooMuch, View
@@ -55,7 +56,8 @@ class Shapes:
         self.version = _version(sources, self.superclasses)
         self._reading = Reading(self.graph)
         self._full, self._local_graph = self.graph, _copy(self.graph)
-        self.roots = self._split(sources)
+        self._looks: dict[str, Looks | None] = {}
+        self.roots = self._split()
         self._shapes = _pyshacl(self._full, sources)
         self._locals = _pyshacl(self._local_graph, sources)
         local_reading = Reading(self._local_graph)
@@ -193,14 +195,12 @@ class Shapes:
         """For each root the nodes of the whole graph that pyshacl must see."""
         out: dict[Root, set[str]] = {}
         for root in self.roots:
-            if root.wide:
-                out[root] = set(self._all_targets(root, view, match))
-            elif root.local:
+            if root.wide or root.local:
                 out[root] = {
                     node
                     for node in self._all_targets(root, view, match)
-                    if (speakers is None or node in root.nodes or speakers.several(node))
-                    and not self._conforms[root.name](f"<{node}>", _values(match, NamedNode(node)))
+                    if (root.wide or speakers is None or node in root.nodes or speakers.several(node))
+                    and not self._surely(root, node, _values(match, NamedNode(node)), match)
                 }
         return out
 
@@ -224,9 +224,18 @@ class Shapes:
                     found.update(roots)
             found.update(root for root, nodes in special.items() if name in nodes)
             for root in found:
-                if root.wide or (root.local and not self._conforms[root.name](f"<{name}>", values)):
+                if (root.wide or root.local) and not self._surely(root, name, values, match):
                     out.setdefault(root, set()).add(name)
         return out
+
+    def _surely(self, root: Root, node: str, values: Values, match: Match) -> bool:
+        """Whether the node conforms, as far as can be seen without pyshacl."""
+        if root.local and not self._conforms[root.name](f"<{node}>", values):
+            return False
+        if not root.wide:
+            return True
+        looks = self._looks[root.name]
+        return looks is not None and looks(node, values, match)
 
     def _above(self, kind: str, view: View) -> set[Root]:
         found: set[Root] = set()
@@ -348,13 +357,14 @@ class Shapes:
 
     # -- loading
 
-    def _split(self, sources: Sequence[tuple[str, str]]) -> tuple[Root, ...]:
+    def _split(self) -> tuple[Root, ...]:
         roots: list[Root] = []
         for number, node in enumerate(self._reading.targets()):
             own, wide = self._reading.split(node)
             for triple in wide:
                 self._local_graph.remove(triple)
             name = str(node) if isinstance(node, rdflib.URIRef) else _anonymous(self._reading, node, number)
+            self._looks[name] = look(self._reading, wide, self.superclasses)
             roots.append(
                 self._reading.root(
                     node,

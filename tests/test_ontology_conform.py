@@ -15,6 +15,7 @@ from ontology.facts import RDFS, SH, Facts, literal, statement, string
 from ontology.graph import from_rdflib, parse_turtle, text_to_rdflib
 from ontology.shapes import NOT_CHECKED, Shapes
 from ontology.speakers import Speakers
+from ontology.vocabulary import Vocabulary
 
 NS = "https://shop.example/ns#"
 HEAD = f"""
@@ -173,6 +174,36 @@ def test_nodes_one_record_speaks_of_are_spared_and_nothing_is_missed(records):
     store = store_of(frozenset().union(*accepted))
 
     assert shapes.wide(reader(store), speakers=speakers) == shapes.wide(reader(store))
+
+
+LINKS = """
+:S a sh:NodeShape ; sh:targetClass :A ; sh:class :R ;
+  sh:property [ sh:path :p ; sh:class :B ; sh:maxCount 2 ] ;
+  sh:property [ sh:path [ sh:alternativePath ( :q :r ) ] ; sh:class :A ] ;
+  sh:property [ sh:path [ sh:inversePath :q ] ; sh:minCount 1 ; sh:maxCount 2 ; sh:class :B ; sh:nodeKind sh:IRI ] ;
+  sh:property [ sh:path [ sh:inversePath :u ] ; sh:minCount 2 ; sh:severity sh:Warning ] .
+:O a sh:NodeShape ; sh:targetObjectsOf :s ; sh:property [ sh:path :p ; sh:class :A ; sh:minCount 1 ] .
+"""
+edge = st.tuples(
+    st.sampled_from(NODES), st.sampled_from([f"<{NS}{name}>" for name in "pqrsu"]), st.sampled_from(VALUES[:5])
+)
+kind = st.tuples(st.sampled_from(NODES), st.just(TYPE), st.sampled_from([f"<{NS}{name}>" for name in "ABCR"]))
+
+
+@settings(max_examples=40)
+@given(st.frozensets(st.one_of(edge, kind).map(" ".join), max_size=20))
+def test_a_look_at_the_neighbours_finds_what_pyshacl_finds(tmp_path_factory, said):
+    classes = tmp_path_factory.getbasetemp() / "classes.ttl"
+    classes.write_text(HEAD + ":C rdfs:subClassOf :B .", encoding="utf-8")
+    vocabulary = Vocabulary.load([classes])
+    quick, slow = (Shapes([("links.ttl", HEAD + LINKS)], vocabulary) for _ in range(2))
+    assert [looks is not None for looks in quick._looks.values()] == [True, True]
+    slow = checked_by_pyshacl_alone(slow)
+    slow._looks = dict.fromkeys(slow._looks)
+    store = store_of(said)
+
+    assert quick.wide(reader(store)) == slow.wide(reader(store))
+    assert quick.wide(reader(store), {f"{NS}a"}) == slow.wide(reader(store), {f"{NS}a"})
 
 
 def test_a_node_typed_twice_with_two_values_is_found_once_they_are_merged():
