@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from pyoxigraph import RdfFormat, parse
 
@@ -157,3 +160,20 @@ def test_our_vocabulary_is_aligned_to_the_ones_people_know():
     uses = {triple.subject.value for triple in triples if str(triple.object) == f"<{GT}dependsOn>"}
     assert {f"{GT}uses", f"{GT}calls"} <= uses
     assert f"{XSD}decimal" in {t.object.value for t in triples if t.subject.value == f"{GT}confidence"}
+
+
+ROOMS = ("sources", "ontology", "transforms", "sparql", "graphtide", "dagster_project")
+_USED = re.compile(r"""(?:\bGT \+ f?["']|\{GT\}|graphtide/ns#)([A-Za-z]+)""")
+
+
+def test_every_term_of_ours_that_the_code_writes_is_in_our_vocabulary():
+    terms = Vocabulary.load().terms
+    root = Path(__file__).parents[1]
+    used = {
+        (name, path.name)
+        for room in ROOMS
+        for path in (root / room).rglob("*.py")
+        for name in _USED.findall(path.read_text(encoding="utf-8"))
+    }
+
+    assert [(name, where) for name, where in sorted(used) if GT + name not in terms and name != "shape"] == []
