@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -48,8 +49,9 @@ class Shapes:
 
     def __init__(self, sources: Sequence[tuple[str, str]], vocabulary: Vocabulary | None = None) -> None:
         """`sources` are (name, Turtle text). Raises ShapesError."""
-        # rdflib logs a traceback for each ill-typed literal, which here is an ordinary finding.
+        # rdflib logs a traceback, or warns, for each ill-typed literal, which here is an ordinary finding.
         logging.getLogger("rdflib.term").setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", category=UserWarning, module=r"rdflib\.term")
         self.superclasses = dict(vocabulary.superclasses) if vocabulary is not None else {}
         self.prefixes: dict[str, str] = dict(vocabulary.prefixes) if vocabulary is not None else {}
         self.graph = _graph(sources, self.prefixes)
