@@ -29,6 +29,8 @@ _ESCAPE = re.compile('[\x00-\x1f"\\\\\x7f\ufffe\uffff]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 awkward = re.compile(f"{_ESCAPE.pattern[:-1]}{_SURROGATE.pattern[1:]}").search
 """Finds what keeps a text from being a literal just by quotes around it."""
+SHORT = 200
+"""Texts up to this length are worth remembering; long ones rarely repeat and would fill memory."""
 _STATEMENT = re.compile(r'(<[^>]*>) (<[^>]*>) (<[^>]*>|"(?:[^"\\]|\\.)*"(?:@[A-Za-z0-9-]+|\^\^<[^>]*>)?)\Z', re.DOTALL)
 
 
@@ -85,7 +87,7 @@ def literal(value: str, datatype: str) -> str:
         return string(value)
     if datatype == XSD + "integer" and _PLAIN_INTEGER.match(value):
         return f'"{value}"^^<{XSD}integer>'
-    return _spelled(value, datatype)
+    return _spelled(value, datatype) if len(value) <= SHORT else _spelled.__wrapped__(value, datatype)
 
 
 @lru_cache(maxsize=65536)
@@ -105,14 +107,15 @@ def _through_a_store(term: Literal) -> Literal:
     return found
 
 
-@lru_cache(maxsize=65536)
 def spell_term(term: NamedNode | Literal) -> str:
     """A term object as spelled N-Triples text."""
     if isinstance(term, NamedNode):
         return str(term)
-    if term.language is None and term.datatype.value == XSD + "string":
+    if term.language is not None:
+        return str(term)  # pyoxigraph lowers the tag when it makes the term
+    if term.datatype.value == XSD + "string":
         return str(term)
-    return str(_through_a_store(term))
+    return literal(term.value, term.datatype.value)
 
 
 def statement(triple: Triple) -> str:

@@ -11,7 +11,7 @@ import rdflib
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, parse
 from rdflib.term import Node
 
-from ontology.facts import XSD, literal, spell_term, string
+from ontology.facts import SHORT, XSD, literal, spell_term, string
 
 _PLACE = re.compile(r"^Parser error (?:at|between) line .*?: ")
 _RDF_STRING = rdflib.URIRef(XSD + "string")
@@ -70,16 +70,21 @@ def spelled(term: NamedNode | BlankNode | Literal) -> str:
     return str(term)
 
 
-@lru_cache(maxsize=32768)
 def text_to_rdflib(text: str) -> Node:
     """Spelled N-Triples text as an rdflib term; what it spells is kept as it is."""
+    return _term(text) if len(text) <= SHORT else _term.__wrapped__(text)
+
+
+@lru_cache(maxsize=32768)
+def _term(text: str) -> Node:
     if text[0] == "<":
         return rdflib.URIRef(text[1:-1])
     if text[0] == "_":
         return rdflib.BNode(text[2:])
     lexical, language, datatype = parts(text)
     if language is not None:
-        return rdflib.Literal(lexical, lang=language, normalize=False)
+        # rdflib knows no base direction (`en--rtl`): its shapes see the language alone.
+        return rdflib.Literal(lexical, lang=language.partition("--")[0], normalize=False)
     if datatype == XSD + "string":
         return rdflib.Literal(lexical)
     return rdflib.Literal(lexical, datatype=rdflib.URIRef(datatype), normalize=False)

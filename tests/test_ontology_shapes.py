@@ -269,3 +269,11 @@ def test_records_of_one_subject_are_judged_apart_in_bounded_rounds():
         violation.record for one in records for violation in found.local([one])
     ]
     assert ontology.shapes.CHUNK >= 100
+
+
+def test_a_text_with_a_direction_is_checked_by_its_language():
+    said = {f"<{NS}a> <{RDF}type> <{NS}Crate>", f'<{NS}a> <{NS}note> "n"@ar--rtl', f'<{NS}a> <{RDFS}label> "x"@ar--rtl'}
+
+    (found,) = shapes(SHOP).local([Facts("urn:r", frozenset(said), "here:1")])
+
+    assert found.path == f"{RDFS}label" and "not xsd:string" in found.message

@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ontology.facts import XSD, FactsError, literal, string
+from ontology.facts import SHORT, XSD, FactsError, literal, string
 
 Text = Callable[[Any], str]
 """A value as spelled N-Triples text. Raises BadValue."""
@@ -142,7 +142,7 @@ def _cached(convert: Text) -> Text:
         found = get(value)
         if found is None:
             found = convert(value)
-            if len(known) < 8192:
+            if len(known) < 8192 and len(value) <= SHORT:
                 known[value] = found
         return found
 
