@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ontology.speakers import Speakers
 from sources.record import Batch
 from sparql.sync.consequences import Consequences, Wide
 from sparql.sync.entries import activity, duplicate, journal_entry, refusal, scope_entry, source_entry
@@ -36,11 +37,12 @@ def build(
     """
     pairs = list(pairs)
     consequences = Consequences(store, rules, wide if wide is not None else wide_of(plan for plan, _ in pairs))
+    speakers = consequences.speakers = Speakers()
     with Spool() as spool:
         reads = [Reader(store, plan, spool, emit, empty=True).all(batches) for plan, batches in pairs]
         tallies = {read.plan.source: Tally() for read in reads}
         report: list[dict[str, Any]] = []
-        entry = store.build(_quads(store, reads, tallies, report, _now()), report)
+        entry = store.build(_quads(store, reads, tallies, report, _now(), speakers), report)
     if consequences.stale():
         Applying(store, [], consequences, emit).run()
     out = []
@@ -60,7 +62,12 @@ def _report(read: Read, tally: Tally, commit: int, rejected: int, held: int) -> 
 
 
 def _quads(
-    store: Graph, reads: list[Read], tallies: dict[str, Tally], report: list[dict[str, Any]], start: str
+    store: Graph,
+    reads: list[Read],
+    tallies: dict[str, Tally],
+    report: list[dict[str, Any]],
+    start: str,
+    speakers: Speakers,
 ) -> Iterator[bytes]:
     """All quads of the first commit; fills `tallies` and `report` before it ends."""
     names = store.names
@@ -88,6 +95,7 @@ def _quads(
                 rejected += 1
                 continue
             made_of = _record(store, read, graph, found, text, made)
+            speakers.saw(filter(None, text.partition(APART)[0].split("\n")))
             tally.changed += 1
             tally.added += made_of[1]
             piece.append(made_of[0])

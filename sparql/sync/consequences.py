@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from pyoxigraph import DefaultGraph, Literal, NamedNode
 
 from ontology.facts import SH, string
+from ontology.speakers import Speakers
 from ontology.violation import Violation
 from sparql.log import Change
 from sparql.names import Names
@@ -30,7 +31,9 @@ class Wide(Protocol):
     @property
     def version(self) -> str: ...
 
-    def wide(self, match: Any, focus: Iterable[str] | None = None) -> list[Violation]: ...
+    def wide(
+        self, match: Any, focus: Iterable[str] | None = None, *, speakers: Speakers | None = None
+    ) -> list[Violation]: ...
 
     def wide_touched(self, statements: Iterable[str], match: Any = None) -> set[str]: ...
 
@@ -42,6 +45,8 @@ class Consequences:
         """Raises RuleCycle when there is no order to run the rules in."""
         self.store, self.rules, self.wide = store, layered(rules), wide
         self._stage: Any = None
+        self.speakers: Speakers | None = None
+        """After a load into an empty store: which nodes several records speak of. The others need no second look."""
 
     def follow(self, weave: Weave, commit: str) -> None:
         """Add to `weave` what follows from it."""
@@ -227,7 +232,7 @@ class Consequences:
             return
         after = Overlay(self.store, *weave.pending(""))
         if everything:
-            self._replace(weave, None, self.wide.wide(after.match, None))
+            self._replace(weave, None, self._all_found(weave, after))
             return
         if not weave.touched:
             return
@@ -244,6 +249,15 @@ class Consequences:
                     focus.add(node)
         if focus:
             self._replace(weave, focus, self.wide.wide(after.match, focus))
+
+    def _all_found(self, weave: Weave, after: Overlay) -> list[Violation]:
+        assert self.wide is not None
+        if self.speakers is None:
+            return self.wide.wide(after.match, None)
+        for graph, lines in weave.change().added.items():
+            if graph and self.store.names.merged(graph):
+                self.speakers.saw(lines)
+        return self.wide.wide(after.match, None, speakers=self.speakers)
 
     def _replace(self, weave: Weave, focus: set[str] | None, found: list[Violation]) -> None:
         names = self.store.names
