@@ -28,7 +28,7 @@ import sys
 from pyoxigraph import DefaultGraph, RdfFormat, Store
 from sparql.checkpoint import newest
 from pathlib import Path
-store = Store.read_only(str(newest(Path(sys.argv[1])).path))
+store = Store.read_only(str(newest(Path(sys.argv[1])).data))
 store.dump(sys.argv[2], format=RdfFormat.N_QUADS)
 store.dump(sys.argv[3], format=RdfFormat.N_TRIPLES, from_graph=DefaultGraph())
 """

@@ -45,6 +45,7 @@ _CODES = {
     "StoreError": STORE,
     "RoomShadowed": STORE,
     "SourceError": HELD,
+    "Unknown": USAGE,
 }
 
 
@@ -181,7 +182,7 @@ def sync(source: tuple[str, ...], allow_deletes: bool, dir: str, json: bool) -> 
             ]
     finally:
         engine.close()
-    failed = [report for report in reports if report.get("message")]
+    failed = [report for report in reports if report.get("message") or report.get("held_scopes")]
     if json:
         show.document({"ok": not failed, "sources": reports, "notes": notes})
     else:
@@ -199,8 +200,9 @@ def _sync_table(reports: list[dict[str, Any]]) -> None:
     rows = [[r["source"], *(r.get(name) for name in numbers), _seconds(r.get("seconds"))] for r in reports]
     show.table(("source", *numbers, "time"), rows, numbers=(*numbers, "time"))
     for report in reports:
-        if report.get("message"):
-            show.aside(f"{report['source']}: held: {report['message']}")
+        held = (report.get("message"), *(report.get("held_scopes") or {}).values())
+        for message in dict.fromkeys(filter(None, held)):
+            show.aside(f"{report['source']}: held: {message}")
         for note in report.get("notes") or ():
             show.aside(f"{report['source']}: {note}")
         for found in report.get("violations") or ():
@@ -332,7 +334,7 @@ def verify(repair: bool, dir: str, json: bool) -> None:
     else:
         for row in _said(found):
             show.line(row)
-    if not found["clean"]:
+    if not found["clean"] and not found["repaired"]:
         raise _Exit(NO)
 
 
@@ -470,9 +472,10 @@ def reference() -> str:
         "|---|---|",
         *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES),
     ]
+    top = click.Context(cli, info_name="graphtide", **cli.context_settings)
     for name, item in cli.commands.items():
         if item.hidden:
             continue
-        context = click.Context(item, info_name=f"graphtide {name}", max_content_width=100, terminal_width=100)
+        context = click.Context(item, info_name=name, parent=top, max_content_width=100, terminal_width=100)
         parts += ["", f"## {name}", "", "```", item.get_help(context), "```"]
     return "\n".join(parts) + "\n"

@@ -79,9 +79,7 @@ class Engine:
             named = None if sources is None else set(sources)
             return [one for one in reports if named is None or one.source in named]
 
-    def sync_scopes(
-        self, scopes: Iterable[tuple[str, str, bool]], *, emit: Emit | None = None
-    ) -> list[SyncReport]:
+    def sync_scopes(self, scopes: Iterable[tuple[str, str, bool]], *, emit: Emit | None = None) -> list[SyncReport]:
         """(source, scope, deleted by an event): these scopes as they are now, in one commit."""
         by_source: dict[str, dict[str, bool]] = {}
         for source, scope, deleted in scopes:
@@ -264,9 +262,7 @@ class Engine:
         self, chosen: list[Pipeline], by_source: Mapping[str, Mapping[str, bool]], *, allow_deletes: bool = False,
         emit: Emit | None = None,
     ) -> list[SyncReport]:  # fmt: skip
-        pairs = [
-            (one.plan, batches_of(self.store, one.plan, one.source, by_source.get(one.name))) for one in chosen
-        ]
+        pairs = [(one.plan, batches_of(self.store, one.plan, one.source, by_source.get(one.name))) for one in chosen]
         deleted = {name: {scope for scope, gone in found.items() if gone} for name, found in by_source.items()}
         return sync_many(
             self.store, pairs, rules=self.project.rules, wide=self.project.shapes, events_deleted=dict(deleted),

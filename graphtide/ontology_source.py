@@ -105,5 +105,3 @@ def _columns(table: ScopedSource) -> set[str]:
 def _placed(batch: Batch, scope: str) -> Batch:
     """Our own file's batch under the scope that tells it from a user's file of the same name."""
     return Batch(NAME, scope, batch.records, batch.gone, batch.complete, batch.cursor, batch.notes)
-
-

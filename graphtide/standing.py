@@ -145,10 +145,13 @@ def changes(state: Path, after: int | None, limit: int) -> list[dict[str, Any]]:
     return rows
 
 
+_DID = ("changed", "gone", "added", "removed", "message", "held_scopes")
+
+
 def _change(commit: int, time: str, report: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     parts = [dict(part) for part in report]
     return {
-        "commit": commit, "time": time, "sources": [str(part["source"]) for part in parts if "source" in part],
+        "commit": commit, "time": time, "sources": [str(part["source"]) for part in parts if any(map(part.get, _DID))],
         "added": sum(int(part.get("added", 0)) for part in parts),
         "removed": sum(int(part.get("removed", 0)) for part in parts), "report": parts,
     }  # fmt: skip

@@ -1,0 +1,255 @@
+"""Each command, end to end, in a real folder with real files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from graphtide.cli import cli
+
+WEBSHOP = Path(__file__).resolve().parents[1] / "examples" / "webshop"
+
+
+def run(folder: Path, *words: str, code: int = 0) -> Result:
+    """The command in a folder; its exit code is part of what is checked."""
+    command = [words[0], "--dir", str(folder), *words[1:]] if words[0] not in ("up", "writer") else list(words)
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == code, f"{words}: {result.exit_code}\n{result.output}\n{result.stderr}"
+    return result
+
+
+def told(folder: Path, *words: str, code: int = 0) -> Any:
+    """What the command says with --json."""
+    return json.loads(run(folder, *words, "--json", code=code).stdout)
+
+
+def rows(folder: Path, query: str) -> list[dict[str, str]]:
+    found = told(folder, "query", query)["results"]["bindings"]
+    return [{name: term["value"] for name, term in row.items()} for row in found]
+
+
+@pytest.fixture
+def fruit(tmp_path: Path) -> Path:
+    folder = tmp_path / "fruit"
+    folder.mkdir()
+    (folder / "fruit.csv").write_text("name,colour,grams\nplum,blue,30\npear,green,180\n")
+    return folder
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    shutil.copytree(WEBSHOP, folder, ignore=shutil.ignore_patterns(".graphtide"))
+    return folder
+
+
+def test_a_folder_of_tables_without_settings_just_works(fruit: Path) -> None:
+    result = run(fruit, "sync")
+    assert "fruit" in result.stdout and "took fruit.csv: csv" in result.stderr
+    table = run(fruit, "query", "SELECT DISTINCT ?c ?g WHERE { ?f ?p 'plum' ; <http://localhost:8000/def/colour> ?c ;"
+                               " <http://localhost:8000/def/grams> ?g }").stdout  # fmt: skip
+    assert table == "c      g\nblue  30\n"
+
+
+def test_the_webshop_is_loaded_refused_reported_and_asked(shop: Path) -> None:
+    report = {one["source"]: one for one in told(shop, "sync")["sources"]}
+    rejected = {name: one["rejected"] for name, one in report.items() if one["rejected"]}
+    assert rejected == {"services": 2, "people": 1, "incidents": 1, "deployments": 1}
+    for query in sorted((shop / "queries").glob("*.rq")):
+        assert told(shop, "query", "-f", str(query))["results"]["bindings"], f"{query.name} finds nothing"
+    owners = rows(shop, "SELECT ?t WHERE { ?t gt:owns <https://webshop.example/service/cart> }")
+    assert owners == [{"t": "https://webshop.example/team/Checkout"}]
+    checks = {one["name"]: one["checks"] for one in told(shop, "status")["sources"]}
+    assert "Services have an owner" in {check["label"] for check in checks["services"]}
+
+
+def test_syncing_again_writes_nothing(shop: Path) -> None:
+    run(shop, "sync")
+    before = told(shop, "status")["commit"]
+    again = told(shop, "sync")["sources"]
+    assert [one["changed"] for one in again] == [0] * len(again)
+    assert told(shop, "status")["commit"] == before
+
+
+def test_changes_lists_the_bulk_load_and_what_came_after(shop: Path) -> None:
+    run(shop, "sync")
+    people = shop / "people.csv"
+    people.write_text(people.read_text().replace("hana.webshop", "hana@webshop"))
+    run(shop, "sync")
+    found = told(shop, "changes")["changes"]
+    assert "services" in found[0]["sources"] and found[0]["added"] > 300
+    assert found[-1]["sources"] == ["people"] and found[-1]["added"] == 4
+    assert "people" in run(shop, "changes", "--limit", "1").stdout
+
+
+def test_verify_is_clean_and_finds_and_mends_a_difference(shop: Path) -> None:
+    run(shop, "sync")
+    assert told(shop, "verify")["clean"] is True
+    from sparql.log import Change
+    from sparql.store import open_store
+
+    said = '<https://webshop.example/x> <https://webshop.example/y> "z"'
+    with open_store(shop / ".graphtide", "https://webshop.example/") as store:
+        store.commit(Change(added={"": frozenset({said})}))
+    assert told(shop, "verify", code=1)["differences"]
+    assert told(shop, "verify", "--repair")["repaired"] is True
+    assert told(shop, "verify")["clean"] is True
+    assert not rows(shop, "SELECT ?s WHERE { ?s ?p ?o FILTER(?o = 'z') }")
+
+
+def test_validate_names_every_bad_row_and_commits_nothing(shop: Path) -> None:
+    found = told(shop, "validate", code=1)
+    assert found["violations"] == 5
+    assert {one["locator"] for one in found["findings"] if one["severity"] == "Violation"} == {
+        "services.csv:16", "services.csv:17", "people.csv:9", "incidents.jsonl:6", "deployments.csv:14"
+    }  # fmt: skip
+    assert told(shop, "validate", str(shop / "people.csv"), code=1)["records"] == 16
+    assert not (shop / ".graphtide" / "store.json").exists()
+
+
+def test_a_source_that_left_the_settings_is_orphaned_until_forgotten(shop: Path) -> None:
+    run(shop, "sync")
+    settings = shop / "graphtide.toml"
+    text = settings.read_text()
+    start = text.index("[sources.oncall]")
+    settings.write_text(text[:start] + text[text.index("[sources.incidents]") :])
+    assert "still a source" in run(shop, "forget", "people", code=2).stderr
+    status = {one["name"]: one["state"] for one in told(shop, "status")["sources"]}
+    assert status["oncall"] == "orphaned" and status["people"] == "ok"
+    run(shop, "sync")
+    assert rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
+    assert told(shop, "forget", "oncall")["gone"] == 7
+    assert not rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
+    assert told(shop, "verify")["clean"] is True
+
+
+def test_rename_moves_facts_and_settings(shop: Path) -> None:
+    run(shop, "sync")
+    before = rows(shop, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s")
+    run(shop, "rename", "people", "staff")
+    assert "[sources.staff.map.columns]" in (shop / "graphtide.toml").read_text()
+    assert "people" not in {one["name"] for one in told(shop, "status")["sources"]}
+    run(shop, "sync")
+    assert rows(shop, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s") == before
+    records = rows(shop, "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s a gt:Person } }")
+    assert all("/record/staff/" in row["g"] for row in records)
+    assert told(shop, "verify")["clean"] is True
+
+
+@pytest.mark.parametrize("format", ["trig", "nquads", "graphml"])
+def test_export_writes_a_file_that_parses(shop: Path, tmp_path: Path, format: str) -> None:
+    from pyoxigraph import RdfFormat, parse
+
+    run(shop, "sync")
+    out = tmp_path / "graph.out"
+    assert told(shop, "export", "--format", format, "-o", str(out))["bytes"] == out.stat().st_size
+    if format == "graphml":
+        from defusedxml.ElementTree import parse as parse_xml
+
+        assert parse_xml(out).getroot().tag.endswith("graphml")
+    else:
+        quads = list(parse(path=str(out), format=RdfFormat.TRIG if format == "trig" else RdfFormat.N_QUADS))
+        assert len(quads) > 500 and not any("/system/" in str(quad.graph_name) for quad in quads)
+
+
+def test_what_is_erased_is_nowhere_in_the_folder(shop: Path) -> None:
+    people = shop / "people.csv"
+    people.write_text(people.read_text() + "zed,Zedekiah Unforgettable,zed@webshop.example,2024-01-01\n")
+    run(shop, "sync")
+    people.write_text("\n".join(people.read_text().splitlines()[:-1]) + "\n")
+    run(shop, "erase", "people/zed", "--yes")
+    run(shop, "sync")
+    for path in (shop / ".graphtide").rglob("*"):
+        assert not path.is_file() or b"Unforgettable" not in path.read_bytes(), path
+    assert "Nothing in the graph" in run(shop, "erase", "people/nobody", "--yes", code=2).stderr
+
+
+def test_a_backup_is_restored(shop: Path, tmp_path: Path) -> None:
+    run(shop, "sync")
+    count = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
+    before = rows(shop, count)
+    run(shop, "backup", str(tmp_path / "copy"))
+    (shop / "people.csv").write_text("login,name,email,joined\nada,Ada Example,ada@webshop.example,2019-02-01\n")
+    run(shop, "sync")
+    assert rows(shop, count) != before
+    assert "--force" in run(shop, "restore", str(tmp_path / "copy"), code=2).stderr
+    run(shop, "restore", str(tmp_path / "copy"), "--force")
+    assert rows(shop, count) == before
+
+
+def test_init_drafts_what_then_syncs_without_a_refusal(fruit: Path) -> None:
+    assert set(told(fruit, "init")["written"]) == {
+        "graphtide.toml", "ontology/vocabulary.ttl", "ontology/shapes.ttl"
+    }  # fmt: skip
+    assert "--force" in run(fruit, "init", code=2).stderr
+    report = {one["source"]: one for one in told(fruit, "sync")["sources"]}
+    assert report["fruit"]["changed"] == 2 and report["fruit"]["rejected"] == 0
+    assert told(fruit, "validate")["violations"] == 0
+
+
+def test_query_writes_csv_json_and_turtle(shop: Path) -> None:
+    run(shop, "sync")
+    ask = "SELECT ?l WHERE { <https://webshop.example/team/Finance> rdfs:label ?l }"
+    assert run(shop, "query", ask, "--format", "csv").stdout.splitlines() == ["l", "Finance"]
+    turtle = run(shop, "query", "CONSTRUCT WHERE { <https://webshop.example/team/Finance> a ?c }").stdout
+    assert "gt:Team" in turtle
+    assert run(shop, "query", "ASK { ?s a gt:Team }").stdout == "yes\n"
+    error = run(shop, "query", "SELECT WHERE {", code=2)
+    assert "Traceback" not in error.stderr and "line 1" in error.stderr.lower()
+
+
+def test_a_broken_settings_file_is_refused_with_its_line(fruit: Path) -> None:
+    (fruit / "graphtide.toml").write_text('[sources.fruit]\npath = "fruit.csv"\nkee = "name"\n')
+    error = run(fruit, "sync", code=2).stderr
+    assert error.startswith("graphtide.toml:3: ") and "'key'" in error
+
+
+def test_a_source_that_cannot_be_read_is_held_and_the_others_go_on(shop: Path) -> None:
+    run(shop, "sync")
+    (shop / "oncall.json").write_text('{"shifts": [')
+    people = shop / "people.csv"
+    people.write_text(people.read_text().replace("Ada Example", "Ada Changed"))
+    report = {one["source"]: one for one in told(shop, "sync", code=3)["sources"]}
+    assert report["oncall"]["held"] == 7 and "oncall.json:1" in report["oncall"]["held_scopes"]["oncall.json"]
+    assert report["people"]["changed"] == 1
+    assert len(rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")) == 7
+
+
+def test_two_syncs_at_once_do_not_fail_on_the_lock(shop: Path) -> None:
+    command = [sys.executable, "-m", "graphtide", "sync", "--dir", str(shop), "--json"]
+    done: list[subprocess.CompletedProcess[str]] = []
+
+    def sync() -> None:
+        done.append(subprocess.run(command, capture_output=True, text=True))
+
+    threads = [threading.Thread(target=sync) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+
+
+def test_output_that_is_no_terminal_is_plain(shop: Path) -> None:
+    command = [sys.executable, "-m", "graphtide", "sync", "--dir", str(shop)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "\x1b" not in done.stdout + done.stderr
+    assert done.stdout.splitlines()[0].split() == [
+        "source", "read", "changed", "gone", "added", "removed", "rejected", "held", "time"
+    ]  # fmt: skip
+
+
+def test_the_generated_pages_are_as_the_code_says() -> None:
+    from graphtide.reference import pages
+
+    docs = WEBSHOP.parents[1] / "docs"
+    for name, text in pages().items():
+        assert (docs / name).read_text() == text, f"docs/{name} is stale: make docs"
