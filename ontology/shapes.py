@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode
 from rdflib.term import Node
 
 from ontology.conform import Conforms, Values, compiled, grouped
-from ontology.facts import RDF, SH, XSD, Facts
+from ontology.facts import RDF, RDFS, SH, XSD, Facts
 from ontology.graph import TurtleError, from_rdflib, graph_of, parse_prefixed, read_text, text_to_rdflib
 from ontology.locality import BESIDE, CONSTRAINTS, INTEGERS, Reading, Root, sh
 from ontology.message import message, path_text
@@ -147,7 +147,8 @@ class Shapes:
     def wide_touched(self, statements: Iterable[str], match: Match | None = None) -> set[str]:
         """The focus nodes (bare IRIs) whose wide findings may change when these statements come or go.
 
-        `match` reads the graph as it is afterwards; without it only nodes the statements name are found.
+        `match` reads the graph as it is afterwards; without it only nodes the statements name are found. Where
+        subclasses come and go, ask the graph as it was before as well: what no shape is about any more is found there.
         """
         out: set[str] = set()
         unknown: set[str] = set()
@@ -155,6 +156,8 @@ class Shapes:
             subject, predicate, value = statement.split(" ", 2)
             out.add(subject[1:-1])
             name = predicate[1:-1]
+            if name == RDFS + "subClassOf":
+                unknown.update(root.name for root in self.roots)  # what every shape is about may have changed
             if name in self._by_object and value[0] == "<":
                 out.add(value[1:-1])
             for root, read in (*self._reads.get(name, ()), *self._reads.get("", ())):

@@ -57,6 +57,11 @@ fact = st.one_of(
     st.tuples(st.sampled_from(NODES), st.sampled_from(PREDICATES), st.sampled_from(VALUES)),
     st.tuples(st.sampled_from(NODES), st.just(TYPE), st.sampled_from([f"<{NS}A>", f"<{NS}B>", f"<{NS}R>"])),
 ).map(" ".join)
+hierarchy = st.tuples(
+    st.sampled_from([f"<{NS}{name}>" for name in "ABR"]),
+    st.just(f"<{RDFS}subClassOf>"),
+    st.sampled_from([f"<{NS}Base>", f"<{NS}B>", f"<{NS}R>"]),
+).map(" ".join)
 
 
 def checked_by_pyshacl_alone(shapes: Shapes) -> Shapes:
@@ -151,13 +156,19 @@ def test_local_and_wide_together_find_what_pyshacl_finds_on_the_whole_graph(said
 
 
 @settings(max_examples=30)
-@given(st.lists(st.tuples(st.booleans(), st.frozensets(fact, min_size=1, max_size=3)), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.frozensets(st.one_of(fact, fact, hierarchy), min_size=1, max_size=3)),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_findings_kept_up_by_what_a_change_touches_are_those_of_a_fresh_look(changes):
     store, said, kept = store_of([]), frozenset(), []
     for adding, statements in changes:
         after = said | statements if adding else said - statements
-        store = store_of(after)
-        touched = BROAD.wide_touched(said ^ after, reader(store))
+        before, store = store, store_of(after)
+        touched = BROAD.wide_touched(said ^ after, reader(store)) | BROAD.wide_touched(said ^ after, reader(before))
         kept = [v for v in kept if v.focus not in touched] + BROAD.wide(reader(store), touched)
         said = after
 
