@@ -42,7 +42,8 @@ def build(
         reads = [Reader(store, plan, spool, emit, empty=True).all(batches) for plan, batches in pairs]
         tallies = {read.plan.source: Tally() for read in reads}
         report: list[dict[str, Any]] = []
-        entry = store.build(_quads(store, reads, tallies, report, _now(), speakers), report)
+        watched = speakers if consequences.wide is not None else None
+        entry = store.build(_quads(store, reads, tallies, report, _now(), watched), report)
     if consequences.stale():
         Applying(store, [], consequences, emit).run()
     out = []
@@ -67,7 +68,7 @@ def _quads(
     tallies: dict[str, Tally],
     report: list[dict[str, Any]],
     start: str,
-    speakers: Speakers,
+    speakers: Speakers | None,
 ) -> Iterator[bytes]:
     """All quads of the first commit; fills `tallies` and `report` before it ends."""
     names = store.names
@@ -95,7 +96,8 @@ def _quads(
                 rejected += 1
                 continue
             made_of = _record(store, read, graph, found, text, made)
-            speakers.saw(filter(None, text.partition(APART)[0].split("\n")))
+            if speakers is not None:
+                speakers.saw(filter(None, text.partition(APART)[0].split("\n")))
             tally.changed += 1
             tally.added += made_of[1]
             piece.append(made_of[0])

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode
 
-from ontology.facts import SH, string
+from ontology.facts import GT, RDF, SH, string
 from ontology.speakers import Speakers
 from ontology.violation import Violation
 from sparql.log import Change
@@ -23,6 +23,7 @@ STEPWISE = 3000  # changed statements up to which asking about each beats derivi
 _DEFAULT = DefaultGraph()
 _FOCUS = NamedNode(SH + "focusNode")
 _SOURCE = NamedNode(SOURCE[1:-1])
+_TYPE, _RULE = NamedNode(RDF + "type"), NamedNode(GT + "Rule")
 
 
 class Wide(Protocol):
@@ -177,11 +178,11 @@ class Consequences:
 
     def _stored_rules(self) -> dict[str, str]:
         names = self.store.names
-        prefix = names.source("rule/")
+        prefix, cursor = names.source("rule/"), NamedNode(names.cursor)
         out = {}
-        for quad in self.store.match(None, NamedNode(PLAN[1:-1]), None, NamedNode(names.cursor)):
-            if quad.subject.value.startswith(prefix):
-                out[unquote(quad.subject.value[len(prefix) :])] = quad.object.value
+        for quad in self.store.match(None, _TYPE, _RULE, cursor):
+            plans = self.store.match(quad.subject, NamedNode(PLAN[1:-1]), None, cursor)
+            out[unquote(quad.subject.value[len(prefix) :])] = next((one.object.value for one in plans), "")
         return out
 
     def _wide_version(self) -> str:
@@ -203,7 +204,8 @@ class Consequences:
         stored = spelled(self.store, me, names.cursor)
         removed, added = weave.pending(names.cursor)
         current = (stored - removed) | {line for line in added if line.startswith(f"<{me}> ")}
-        after = {f'<{me}> {PLAN} "{rule.version}"', f"<{me}> {SOURCE} {string('rule/' + rule.name)}"}
+        name = string(f"rule/{rule.name}")
+        after = {f"<{me}> {_TYPE} {_RULE}", f'<{me}> {PLAN} "{rule.version}"', f"<{me}> {SOURCE} {name}"}
         if message is not None:
             after.add(f"<{me}> {HELD} {string(message)}")
         weave.system(names.cursor, current, after)

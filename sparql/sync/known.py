@@ -56,7 +56,8 @@ def known(store: Graph, scope: str) -> Known:
         ?g {IN_SCOPE} <{scope}> . ?g {HASH} ?h . ?g {LOCATOR} ?l }} }}"""
     refused = f"""SELECT ?g ?h ?l {{ GRAPH <{names.quarantine}> {{
         ?r {IN_SCOPE} <{scope}> . ?r {RECORD} ?g . ?r {HASH} ?h . ?r {LOCATOR} ?l }} }}"""
-    return Known(_claims(store, accepted, scope), _claims(store, refused, scope))
+    some = next(store.match(None, NamedNode(IN_SCOPE[1:-1]), NamedNode(scope), NamedNode(names.quarantine)), None)
+    return Known(_claims(store, accepted, scope), _claims(store, refused, scope) if some is not None else {})
 
 
 def _claims(store: Graph, query: str, scope: str) -> dict[str, Seen]:
