@@ -332,7 +332,7 @@ def verify(repair: bool, dir: str, json: bool) -> None:
     if json:
         show.document(found)
     else:
-        for row in _said(found):
+        for row in _verified(found):
             show.line(row)
     if not found["clean"] and not found["repaired"]:
         raise _Exit(NO)
@@ -444,14 +444,18 @@ def _one(dir: str, json: bool, do: Callable[[Any], Any], said: str) -> None:
     show.line(f"{said}{f' ({counts})' if counts else ''}.")
 
 
-def _said(found: dict[str, Any]) -> list[str]:
-    rows = []
-    for name, value in found.items():
-        if isinstance(value, (list, tuple)):
-            rows += [f"{name}: {len(value)}", *(f"  {item}" for item in value[:20])]
-        else:
-            rows.append(f"{name}: {value}")
-    return rows
+def _verified(found: dict[str, Any]) -> list[str]:
+    held = f", {found['held']} of them held as they are" if found["held"] else ""
+    rows = [f"{found['records']} records were mapped again{held}."]
+    rows += [f"{scope} changed since it was synced." for scope in found["behind"]]
+    rows += found["notes"]
+    for one in found["differences"]:
+        rows.append(f"{one['kind']} {one['graph'] or 'graph'}: {one['missing']} missing, {one['extra']} too many")
+        rows += [f"  {line}" for line in one["sample"]]
+    if found["clean"]:
+        return [*rows, "The graph is exactly what they say."]
+    mended = "They are mended." if found["repaired"] else "Mend them with: graphtide verify --repair"
+    return [*rows, f"{len(found['differences'])} graphs differ from what they should say. {mended}"]
 
 
 def reference() -> str:
