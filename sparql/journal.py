@@ -58,6 +58,17 @@ def standing(graph: Asked, names: Names, source: str) -> tuple[int, int]:
     return rejected, _number(graph, held)
 
 
+def refused(graph: Asked, names: Names, source: str) -> tuple[int, int]:
+    """(records refused, those of them whose last good facts stand) of a source."""
+    me = names.source(source)
+    claims = f"GRAPH <{names.quarantine}> {{ ?r <{GT}source> <{me}> ; <{GT}record> ?g }}"
+    stands = f"GRAPH <{names.journal}> {{ ?g <{GT}source> <{me}> }}"
+    return (
+        _number(graph, f"SELECT (COUNT(DISTINCT ?g) AS ?n) {{ {claims} }}"),
+        _number(graph, f"SELECT (COUNT(DISTINCT ?g) AS ?n) {{ {claims} {stands} }}"),
+    )
+
+
 def held_scopes(graph: Asked, names: Names, source: str) -> dict[str, str]:
     """The scopes of a source that could not be read, and why."""
     text = f"""SELECT ?n ?h {{ GRAPH <{names.cursor}> {{

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sources.record import Batch, ReadError, Record
 from sparql import journal
+from sparql.log import LogReader
 from sparql.store import Store, open_store
 from sparql.sync import build, cursors, scopes_of, sync_many, unreadable, verify
 from tests.test_sync_graph import BASE, E, plan
@@ -121,12 +122,22 @@ def sync_world(store: Store, world: World, scopes: dict[str, set[str]], fuse: in
         for source, names in scopes.items():
             pairs.append((plan(source, world.version, fuse_count=fuse),
                           [world.batch(source, scope) for scope in sorted(names)]))  # fmt: skip
+        head = store.head
         reports = sync_many(store, pairs, rules=RULES)
         for source, names in scopes.items():
             fine = world.expect(source, names, fuse)
             report = next(one for one in reports if one.source == source)
             assert fine == (not report.message), report.message
+            if report.commit == store.head and store.head != head:
+                logged = next(one for one in reversed(list(store_log(store)))
+                              if one["source"] == source)  # fmt: skip
+                assert (logged["rejected"], logged["held"]) == (report.rejected, report.held)
         scopes = {report.source: set(report.again) for report in reports if report.again}
+
+
+def store_log(store: Store) -> Iterator[Any]:
+    for entry in LogReader(store.state, store.head - 1).entries():
+        yield from entry.report
 
 
 def live(world: World, edits: list[tuple[str, str, Any]]) -> dict[str, set[str]]:

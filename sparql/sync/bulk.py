@@ -15,8 +15,9 @@ from sparql.sync.known import Graph
 from sparql.sync.plan import Plan, SyncReport
 from sparql.sync.reading import APART, SAMPLE, Emit, Found, Read, Reader
 from sparql.sync.spool import Spool
+from sparql.sync.standing import standing
 from sparql.sync.steps import Tally
-from sparql.sync.syncing import Applying, _now, standing, wide_of
+from sparql.sync.syncing import Applying, _now, wide_of
 from transforms.rules import Rule
 
 PIECE = 1 << 20  # bytes handed to the store at a time

@@ -11,19 +11,19 @@ from pyoxigraph import NamedNode
 
 from ontology.facts import GT
 from sources.record import Batch
-from sparql import journal
 from sparql.sync.consequences import Consequences, Wide
-from sparql.sync.entries import CURSOR, GENERATED, HELD, PLAN, SOURCE, activity, scope_entry, source_entry
+from sparql.sync.entries import CURSOR, GENERATED, PLAN, activity, scope_entry, source_entry
 from sparql.sync.known import Graph, plain, spelled
 from sparql.sync.plan import Plan, SyncReport
 from sparql.sync.reading import Emit, Read, Reader
 from sparql.sync.spool import Spool
+from sparql.sync.standing import standing, standing_after
 from sparql.sync.steps import Tally, order, retracted, take
 from sparql.sync.weave import Weave
 from transforms.rules import Rule
 
 CHUNK = 50_000  # statements in one commit
-_GENERATED, _SOURCE, _HELD = NamedNode(GENERATED[1:-1]), NamedNode(SOURCE[1:-1]), NamedNode(HELD[1:-1])
+_GENERATED = NamedNode(GENERATED[1:-1])
 
 
 def sync(
@@ -156,7 +156,8 @@ class Applying:
             return
         sources = [read.plan.source for read in self.reads if self._concerns(read, parts, last)]
         self._provenance(weave, parts, start, sources)
-        report = [self._part(read, parts[read.plan.source], last) for read in self.reads if read.plan.source in sources]
+        told = [read for read in self.reads if read.plan.source in sources]
+        report = [self._part(read, parts[read.plan.source], weave, last) for read in told]
         try:
             entry = self.store.commit(weave.change(), report)
         finally:
@@ -222,10 +223,11 @@ class Applying:
                 weave.system(names.journal, spelled(store, commit, names.journal), set())
         weave.system(names.journal, set(), activity(names, store.head + 1, start, _now(), sources, counts))
 
-    def _part(self, read: Read, part: Tally, last: bool) -> dict[str, Any]:
+    def _part(self, read: Read, part: Tally, weave: Weave, last: bool) -> dict[str, Any]:
         source = read.plan.source
+        rejected, held = standing_after(self.store, read, weave, records_of(self.store, source) + part.records)
         report = SyncReport(source, read.records if last else 0, part.changed, part.gone, part.added, part.removed,
-                            cursor=read.cursor if last else None, commit=self.store.head + 1,
+                            rejected, held, cursor=read.cursor if last else None, commit=self.store.head + 1,
                             seconds=round(time.monotonic() - read.began, 6), message=read.message if last else "",
                             notes=tuple(read.notes) if last else (), violations=tuple(read.sample) if last else (),
                             held_scopes=dict(read.held) if last else {})  # fmt: skip
@@ -246,16 +248,6 @@ def records_of(store: Graph, source: str) -> int:
     names = store.names
     found = store.match(NamedNode(names.source(source)), NamedNode(GT + "records"), None, NamedNode(names.cursor))
     return next((int(quad.object.value) for quad in found), 0)
-
-
-def standing(store: Graph, source: str) -> tuple[int, int]:
-    """(records refused, records held) of a source. Held: last good facts stand in for a newer version."""
-    names = store.names
-    cursor, quarantine = NamedNode(names.cursor), NamedNode(names.quarantine)
-    nothing_refused = next(store.match(None, _SOURCE, NamedNode(names.source(source)), quarantine), None) is None
-    if nothing_refused and next(store.match(None, _HELD, None, cursor), None) is None:
-        return 0, 0  # the usual case, without three queries
-    return journal.standing(store, names, source)
 
 
 def _one(lines: Iterable[str], predicate: str) -> str | None:
