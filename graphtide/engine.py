@@ -262,12 +262,21 @@ class Engine:
         self, chosen: list[Pipeline], by_source: Mapping[str, Mapping[str, bool]], *, allow_deletes: bool = False,
         emit: Emit | None = None,
     ) -> list[SyncReport]:  # fmt: skip
-        pairs = [(one.plan, batches_of(self.store, one.plan, one.source, by_source.get(one.name))) for one in chosen]
         deleted = {name: {scope for scope, gone in found.items() if gone} for name, found in by_source.items()}
-        return sync_many(
-            self.store, pairs, rules=self.project.rules, wide=self.project.shapes, events_deleted=dict(deleted),
-            allow_deletes=allow_deletes, emit=emit,
-        )  # fmt: skip
+
+        def synced(some: list[Pipeline], scopes: Mapping[str, Iterable[str]]) -> list[SyncReport]:
+            pairs = [(one.plan, batches_of(self.store, one.plan, one.source, scopes.get(one.name))) for one in some]
+            return sync_many(
+                self.store, pairs, rules=self.project.rules, wide=self.project.shapes, events_deleted=dict(deleted),
+                allow_deletes=allow_deletes, emit=emit,
+            )  # fmt: skip
+
+        reports = synced(chosen, by_source)
+        again = {report.source: report.again for report in reports if report.again}
+        if again:  # a key that was used twice is used once now, or a file moved while it was read
+            later = {report.source: report for report in synced([one for one in chosen if one.name in again], again)}
+            reports = [one.then(later[one.source]) if one.source in later else one for one in reports]
+        return reports
 
     def _saw(self, reports: Iterable[SyncReport]) -> None:
         when = standing.now()

@@ -16,7 +16,7 @@ from sources.record import Batch, ReadError, Record
 from sparql import journal
 from sparql.log import LogReader
 from sparql.store import Store, open_store
-from sparql.sync import build, cursors, scopes_of, sync_many, unreadable, verify
+from sparql.sync import SyncReport, build, cursors, scopes_of, sync_many, unreadable, verify
 from tests.test_sync_graph import BASE, E, plan
 from transforms.rules import load_rq
 
@@ -236,3 +236,9 @@ def test_any_order_of_records_batches_and_sources_ends_in_the_same_graph_and_rep
                           [cursors(store, one, plan(one).version) for one in SOURCES],
                           [set(scopes_of(store, one)) for one in SOURCES]))  # fmt: skip
     assert found[0] == found[1] == found[2]
+
+
+def test_two_reads_in_a_row_make_one_report() -> None:
+    first = SyncReport("s", read=2, changed=1, rejected=1, again=("b.csv",), cursor="1", seconds=1.0, notes=("x",))
+    later = SyncReport("s", read=1, changed=1, commit=7, seconds=0.5, notes=("x", "y"))
+    assert first.then(later) == SyncReport("s", read=3, changed=2, commit=7, cursor="1", seconds=1.5, notes=("x", "y"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ontology.facts import Facts
@@ -65,6 +65,9 @@ class Plan:
             object.__setattr__(self, "version", digest)
 
 
+_COUNTS = ("read", "changed", "gone", "added", "removed", "seconds")
+
+
 @dataclass(frozen=True, slots=True)
 class SyncReport:
     """What one read of one source did, and how the source stands after it.
@@ -90,6 +93,15 @@ class SyncReport:
     violations: tuple[Table[str, Any], ...] = ()
     again: tuple[str, ...] = ()
     held_scopes: Table[str, str] = field(default_factory=dict)
+
+    def then(self, later: SyncReport) -> SyncReport:
+        """This read and a later one of the same source as one report: counts summed, standing as it is now."""
+        counts = {name: getattr(self, name) + getattr(later, name) for name in _COUNTS}
+        return replace(
+            later, **counts, cursor=later.cursor or self.cursor, message=later.message or self.message,
+            notes=tuple(dict.fromkeys((*self.notes, *later.notes))), violations=later.violations or self.violations,
+            held_scopes={**self.held_scopes, **later.held_scopes},
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON can say it."""
