@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ontology.shapes import Shapes
 from sources.record import Batch, Record
@@ -15,6 +18,7 @@ from sparql import journal
 from sparql.store import Store, open_store
 from sparql.sync import Plan, build, sync, sync_many, verify
 from tests.test_sync_graph import BASE
+from tests.test_sync_history import MEMORY
 from transforms.mapping import compile_mapping
 
 NS = "http://example.org/"
@@ -123,3 +127,24 @@ def test_a_changed_shape_checks_every_record_again_and_the_refused_too(store: St
         plan = plans(Shapes.load([path], builtin=False))["services"]
         report = sync(store, plan, [batch("services", svc("api", tier="9"))])
         assert (report.rejected, len(store.statements(store.names.record("services", "api"))) // 4) == expected
+
+
+@settings(max_examples=12)
+@given(st.randoms(use_true_random=False))
+def test_after_any_history_wide_findings_equal_a_full_check(shapes: Shapes, chance: Any) -> None:
+    plan = plans(shapes)
+    plan["more"] = Plan("more", compile_mapping(TEAMS, source="more", base=BASE, prefixes={"e": NS}), shapes)
+    now: dict[str, Batch] = {}
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, open_store(Path(folder) / "state", BASE) as store:
+        for _ in range(6):
+            some = chance.sample(sorted(plan), chance.randint(1, 3))
+            for name in some:
+                if name == "services":
+                    keys = chance.sample("pqr", chance.randint(0, 3))
+                    said = [svc(key, chance.choice("129"), chance.choice(["a", "b", ""]), "x") for key in keys]
+                else:  # two sources may speak of the same team
+                    said = [{"name": key} for key in chance.sample("abc", chance.randint(0, 3))]
+                now[name] = batch(name, *said)
+            (build if store.empty else sync_many)(store, [(plan[name], [now[name]]) for name in some])
+            found = verify(store, [(plan[name], [one]) for name, one in now.items()])
+            assert found.clean, found.to_dict()
