@@ -114,10 +114,11 @@ class _Source:
         self.stands = self._unread()
 
     def _unread(self) -> set[str]:
-        """The record graphs of scopes that could not be read."""
+        """The record graphs that scopes which could not be read claim: a claim refused there counts as one still."""
         out: set[str] = set()
         for scope in (*self.read.held, *self.read.again):
-            out |= set(known(self.store, self.names.scope(self.source, scope)).accepted)
+            for claims in known(self.store, self.names.scope(self.source, scope)):
+                out |= set(claims)
         return out
 
     def compare(self) -> None:
