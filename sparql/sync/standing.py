@@ -28,12 +28,14 @@ def standing_after(store: Graph, read: Read, weave: Weave, records: int) -> tupl
     rejected, held = journal.refused(store, names, source) if _any_refused(store, source) else (0, 0)
     gone, come = (_nodes(store, source, lines) for lines in weave.pending(names.quarantine))
     journal_gone, journal_come = weave.pending(names.journal)
+    refused: dict[str, bool] = {}
     for graph in {*gone, *come}:
         before = set(refused_claims(store, graph))
         after = (before - gone.get(graph, set())) | come.get(graph, set())
         was = accepted_claim(store, graph) is not None
         line = f"<{graph}> {SOURCE} <{names.source(source)}>"
         will = line in journal_come or (was and line not in journal_gone)
+        refused[graph] = bool(after)
         rejected += bool(after) - bool(before)
         held += (bool(after) and will) - (bool(before) and was)
     if read.message and not read.fused:
@@ -41,8 +43,14 @@ def standing_after(store: Graph, read: Read, weave: Weave, records: int) -> tupl
     if read.held or _any_held(store):
         scopes = (set(journal.held_scopes(store, names, source)) - set(read.scopes)) | set(read.held)
         for scope in scopes:
-            quads = store.match(None, _IN_SCOPE, NamedNode(names.scope(source, scope)), NamedNode(names.journal))
-            held += sum(1 for quad in quads if not rejected or not refused_claims(store, quad.subject.value))
+            iri = names.scope(source, scope)
+            quads = store.match(None, _IN_SCOPE, NamedNode(iri), NamedNode(names.journal))
+            graphs = {quad.subject.value for quad in quads}
+            tail = f" {IN_SCOPE} <{iri}>"
+            graphs -= {line[1 : line.index(">")] for line in journal_gone if line.endswith(tail)}
+            graphs |= {line[1 : line.index(">")] for line in journal_come if line.endswith(tail)}
+            some = bool(rejected)
+            held += sum(1 for graph in graphs if not refused.get(graph, some and bool(refused_claims(store, graph))))
     return rejected, held
 
 
