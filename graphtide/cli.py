@@ -44,6 +44,8 @@ _CODES = {
     "WriterGone": BUSY,
     "StoreError": STORE,
     "RoomShadowed": STORE,
+    "ServerError": USAGE,
+    "PortTaken": USAGE,
     "SourceError": HELD,
     "Unknown": USAGE,
 }
@@ -423,9 +425,24 @@ def restore(src: str, force: bool, dir: str, json: bool) -> None:
 @click.argument("dir", default=".")
 def writer(dir: str) -> None:
     """Run the writer process of DIR."""
+    from .up import die_with_supervisor
     from .writer import main as run
 
-    raise _Exit(run(dir) or OK)
+    die_with_supervisor()
+    raise _Exit(run(dir))
+
+
+@command("server", dir_option=False, json_option=False, hidden=True)
+@click.argument("dir", default=".")
+@click.option("--port", type=int, default=None)
+@click.option("--dagster-url", default=None)
+def server(dir: str, port: int | None, dagster_url: str | None) -> None:
+    """Run the server process of DIR."""
+    from .serving import main as run
+    from .up import die_with_supervisor
+
+    die_with_supervisor()
+    raise _Exit(run(dir, port=port, dagster_url=dagster_url))
 
 
 def _one(dir: str, json: bool, do: Callable[[Any], Any], said: str) -> None:

@@ -55,7 +55,7 @@ def address(path: Path) -> Iterator[str]:
 
 
 class WriterClient:
-    """Asks the writer that owns `state` (a project's `.graphtide`). Nothing stays open between calls; threads may share."""
+    """Asks the writer that owns `state` (a project's `.graphtide`). Nothing stays open between calls."""
 
     def __init__(self, state: Path, *, silence: float = 120.0) -> None:
         """`silence` is how many seconds without a sign of life end a call; a working writer gives one every 5 s."""
