@@ -156,7 +156,6 @@ def big_file(folder: Path, rounds: int) -> list[Figure]:
 def commit_to_visible(out: Path, rounds: int) -> list[Figure]:
     """From the commit's acknowledgement to an answer that shows it, files left out."""
     from sparql.log import Change
-
     from sparql.query import Pool
     from sparql.store import open_store
 

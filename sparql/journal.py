@@ -41,14 +41,20 @@ def standing(graph: Asked, names: Names, source: str) -> tuple[int, int]:
     refused = f"""SELECT (COUNT(DISTINCT ?g) AS ?n) {{
         GRAPH <{names.quarantine}> {{ ?r <{GT}source> <{me}> ; <{GT}record> ?g }} }}"""
     rejected = _number(graph, refused)
-    broken = _number(graph, f"""SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.cursor}> {{
-        ?s <{GT}source> {string(source)} ; <{GT}scope> ?x ; <{GT}held> ?h }} }}""")
+    broken = _number(
+        graph,
+        f"""SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.cursor}> {{
+        ?s <{GT}source> {string(source)} ; <{GT}scope> ?x ; <{GT}held> ?h }} }}""",
+    )
     whole = _number(graph, f"SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.cursor}> {{ <{me}> <{GT}held> ?h }} }}")
     if not rejected and not broken and not whole:
         return 0, 0
     if whole:
-        return rejected, _number(graph, f"""SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.journal}> {{
-            ?g <{GT}source> <{me}> }} }}""")
+        return rejected, _number(
+            graph,
+            f"""SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.journal}> {{
+            ?g <{GT}source> <{me}> }} }}""",
+        )
     held = f"""SELECT (COUNT(DISTINCT ?g) AS ?n) {{
         {{ GRAPH <{names.quarantine}> {{ ?r <{GT}source> <{me}> ; <{GT}record> ?g }}
            GRAPH <{names.journal}> {{ ?g <{GT}source> <{me}> }} }}

@@ -73,7 +73,7 @@ def test_the_source_of_ones_own_in_the_docs_works(tmp_path: Path, pager: str) ->
 def test_the_mapping_in_the_docs_compiles(tmp_path: Path) -> None:
     head = '[prefixes]\nshop = "https://webshop.example/ns#"\n[sources.services]\npath = "services.csv"\nkey = "name"\n'
     (tmp_path / "graphtide.toml").write_text(head + blocks("docs/mapping.md", "toml")[0])
-    (tmp_path / "services.csv").write_text("name,tier,note,team,tags,born\ncart,1,,Checkout,\"a,b\",31.01.2020\n")
+    (tmp_path / "services.csv").write_text('name,tier,note,team,tags,born\ncart,1,,Checkout,"a,b",31.01.2020\n')
     with Engine(tmp_path) as engine:
         assert next(one for one in engine.sync() if one.source == "services").rejected == 0
         query = 'ASK { <http://localhost:8000/service/cart> ?p "2020-01-31"^^<http://www.w3.org/2001/XMLSchema#date> }'

@@ -144,7 +144,8 @@ def test_sizes_are_numbers_or_text_with_a_unit(value: object, count: int) -> Non
 
 
 def test_lines_are_found_past_multi_line_values() -> None:
-    text = 'a = """\n[not.a.table]\nb = 1\n"""\nc = [\n  { x = 1 },\n  "[d]", # ]\n]\n[e.f]\n"g h" = 1\n[[e.k]]\n[[e.k]]\nl.m = 2\n'
+    text = 'a = """\n[not.a.table]\nb = 1\n"""\nc = [\n  { x = 1 },\n  "[d]", # ]\n]\n'
+    text += '[e.f]\n"g h" = 1\n[[e.k]]\n[[e.k]]\nl.m = 2\n'
     found = key_lines(text)
     assert found == {
         ("a",): 1,

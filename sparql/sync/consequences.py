@@ -245,9 +245,7 @@ class Consequences:
             value = line.rsplit(" ", 1)[1]
             if value[0] == "<":
                 node = value[1:-1]
-                if node not in focus and next(
-                    self.store.match(None, _FOCUS, NamedNode(node), quarantine), None
-                ):
+                if node not in focus and next(self.store.match(None, _FOCUS, NamedNode(node), quarantine), None):
                     focus.add(node)
         if focus:
             self._replace(weave, focus, self.wide.wide(after.match, focus))

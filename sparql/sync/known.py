@@ -90,10 +90,7 @@ def accepted_claim(store: Graph, graph: str) -> Seen | None:
 def refused_claims(store: Graph, graph: str) -> dict[str, Seen]:
     """The refused claims of one record graph, by the IRI of the quarantine's node."""
     quarantine = NamedNode(store.names.quarantine)
-    nodes = [
-        quad.subject.value
-        for quad in store.match(None, NamedNode(RECORD[1:-1]), NamedNode(graph), quarantine)
-    ]
+    nodes = [quad.subject.value for quad in store.match(None, NamedNode(RECORD[1:-1]), NamedNode(graph), quarantine)]
     out = {}
     for node in nodes:
         seen = _seen(_about(store, node, store.names.quarantine))
@@ -168,8 +165,6 @@ def spelled(store: Graph, node: str, graph: str) -> set[str]:
     """The statements about one node in one graph."""
     name = NamedNode(graph) if graph else DefaultGraph()
     return {f"{q.subject} {q.predicate} {q.object}" for q in store.match(NamedNode(node), None, None, name)}
-
-
 
 
 def plain(text: str) -> str:

@@ -26,9 +26,7 @@ class Unknown(ValueError):
     """What was named is not in the graph."""
 
 
-def forget(
-    store: Graph, source: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None
-) -> SyncReport:
+def forget(store: Graph, source: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None) -> SyncReport:
     """Nothing the source said is left, nor that it was ever read. Raises Unknown when the graph does not know it."""
     names, began = store.names, time.monotonic()
     consequences = Consequences(store, rules, wide)
@@ -51,9 +49,7 @@ def forget(
     return SyncReport(source, gone=gone, removed=removed, commit=commit, seconds=round(time.monotonic() - began, 6))
 
 
-def rename(
-    store: Graph, old: str, new: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None
-) -> SyncReport:
+def rename(store: Graph, old: str, new: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None) -> SyncReport:
     """What `old` said, `new` says. The next sync of `new` reads everything again, and changes what names the source.
 
     Raises Unknown when there is no `old`, ValueError when there is a `new`.
@@ -89,9 +85,7 @@ def rename(
     return SyncReport(new, changed=count, commit=commit, seconds=round(time.monotonic() - began, 6))
 
 
-def erase(
-    store: Any, what: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None
-) -> dict[str, Any]:
+def erase(store: Any, what: str, *, rules: Iterable[Rule] = (), wide: Wide | None = None) -> dict[str, Any]:
     """A record (`source/key`, or its graph's IRI) or an IRI is nowhere: not in a graph, the quarantine or the history.
 
     Its source may still have it: what is read again comes back. Raises Unknown when nothing says it.
@@ -261,4 +255,3 @@ def _commit(
         return int(store.commit(weave.change(), report).id)
     finally:
         consequences.settle()
-

@@ -68,9 +68,7 @@ def retracted(store: Graph, read: Read, exempt: set[str]) -> int:
     return count
 
 
-def _alive(
-    store: Graph, read: Read, graph: str, accepted: Seen | None, refused: dict[str, Seen]
-) -> dict[str, Alive]:
+def _alive(store: Graph, read: Read, graph: str, accepted: Seen | None, refused: dict[str, Seen]) -> dict[str, Alive]:
     source, names = read.plan.source, store.names
     prefix = names.scope(source, "")
     out: dict[str, Alive] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pyoxigraph import Literal, NamedNode, Triple
 
 from sources.record import Record
-from transforms.iri import A, RDFS, iri
+from transforms.iri import RDFS, A, iri
 
 SHOP = "https://webshop.example/ns#"
 DATETIME = NamedNode("http://www.w3.org/2001/XMLSchema#dateTime")
