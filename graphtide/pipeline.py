@@ -29,6 +29,7 @@ from transforms.rules import Rule, RuleError, layered, load_rq, python_rule
 from . import ontology_source
 from .load import LoadError, UserCode
 from .ontology_source import OntologySource
+from .own_source import guarded
 from .settings import FILE, Settings, SettingsError, SourceSettings, load
 
 PREFIXES = {
@@ -176,8 +177,8 @@ class _Opening:
                 raise self.settings.error(f"source {own.source!r} cannot be made: {told}", *where) from wrong
             if not callable(getattr(source, "read", None)):
                 raise self.settings.error(f"source {own.source!r} has no method read(cursor).", *where, "source")
-            source.name = own.name
-            return source  # type: ignore[no-any-return]
+            file = own.source.partition(":")[0]
+            return guarded(own.name, source, lambda wrong: self.code.told(wrong, file))
         paths = [own.path] if own.path is not None else list(own.paths)
         rdf = any((own.format or format_of(path) or "") in RDF for path in paths)
         try:

@@ -1,0 +1,86 @@
+"""Whatever a source of the user's own raises is about that source, and names their file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from sources.record import Batch, ReadError, Record, ScopedSource, SourceError
+
+Told = Callable[[BaseException], str]
+
+
+def guarded(name: str, source: Any, told: Told) -> OwnSource:
+    """`source` under `name`; its exceptions become SourceErrors that say `told(exception)`."""
+    return (OwnScopedSource if isinstance(source, ScopedSource) else OwnSource)(name, source, told)
+
+
+class OwnSource:
+    """A user's source; one that fails while a batch's records are read leaves that scope as it was."""
+
+    def __init__(self, name: str, source: Any, told: Told) -> None:
+        self.name, self.own, self._told = name, source, told
+
+    def __getattr__(self, name: str) -> Any:
+        # What a live source may have besides: `watched`, `scope_of`.
+        if name == "own":
+            raise AttributeError(name)
+        return getattr(self.own, name)
+
+    def read(self, cursor: str | None) -> Iterator[Batch]:
+        """What it reads. Raises SourceError."""
+        try:
+            for batch in self.own.read(cursor):
+                yield self._batch(batch)
+        except SourceError:
+            raise
+        except Exception as wrong:  # a user's code
+            raise SourceError(self._told(wrong)) from wrong
+
+    def _batch(self, batch: Any) -> Batch:
+        if not isinstance(batch, Batch):
+            raise SourceError(f"{self.name}: read gave {type(batch).__name__}, not a Batch. Write `yield Batch(...)`.")
+        return replace(batch, source=self.name, records=_Records(self.name, batch.records, self._told))
+
+
+class OwnScopedSource(OwnSource):
+    """A user's source that lists its scopes and reads them one at a time."""
+
+    def scopes(self) -> list[str]:
+        try:
+            return sorted(self.own.scopes())
+        except SourceError:
+            raise
+        except Exception as wrong:  # a user's code
+            raise SourceError(self._told(wrong)) from wrong
+
+    def read_scope(self, scope: str, cursor: str | None) -> Batch | None:
+        try:
+            batch = self.own.read_scope(scope, cursor)
+        except SourceError:
+            raise
+        except Exception as wrong:  # a user's code
+            raise _read_error(self._told(wrong)) from wrong
+        return None if batch is None else self._batch(batch)
+
+
+class _Records:
+    def __init__(self, source: str, records: Iterable[Record], told: Told) -> None:
+        self._source, self._records, self._told = source, records, told
+
+    def __iter__(self) -> Iterator[Record]:
+        try:
+            for record in self._records:
+                if not isinstance(record, Record):
+                    raise TypeError(f"a batch of {self._source!r} holds {type(record).__name__}, not a Record")
+                yield record if record.source == self._source else replace(record, source=self._source)
+        except SourceError:
+            raise
+        except Exception as wrong:  # a user's code
+            raise _read_error(self._told(wrong)) from wrong
+
+
+def _read_error(told: str) -> ReadError:
+    place, _, problem = told.partition(": ")
+    return ReadError(place, problem.rstrip("."))
