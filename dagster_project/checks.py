@@ -56,7 +56,7 @@ def specs(source: SourceView, prefix: Sequence[str]) -> list[dg.AssetCheckSpec]:
 
 def outcomes(source: SourceView, row: Mapping[str, Any], rows: Rows) -> list[Outcome]:
     """How each check stands, from the source's row of the status and its violations. None of a source not seen yet."""
-    if not row:
+    if not row or row.get("state") == "new":
         return []
     by_shape = {check["shape"]: check for check in row.get("checks", ())}
     shapes = [_counted(check.name, check.label, by_shape.get(check.shape, {}), check.shape) for check in source.checks]

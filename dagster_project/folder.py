@@ -11,6 +11,7 @@ from typing import Any
 
 from dagster_project.keys import check_names
 from graphtide.engine import connect
+from graphtide.engine import status as engine_status
 from graphtide.ontology_source import NAME as ONTOLOGY
 from graphtide.pipeline import Project
 from graphtide.settings import Settings, SourceSettings, load
@@ -153,10 +154,8 @@ def sync(dir: Path, source: str, say: Say) -> Synced:
 
 
 def status(dir: Path) -> Mapping[str, Any]:
-    """The status of the folder, from whoever holds it."""
-    with engine(dir) as held:
-        found: Mapping[str, Any] = held.status()
-        return found
+    """The status of the folder: the writer's word, or read from a copy without waiting for anyone."""
+    return engine_status(dir)
 
 
 def status_of_writer(state: Path) -> Mapping[str, Any] | None:
