@@ -13,7 +13,7 @@ from dagster_project.keys import check_names
 from graphtide.engine import connect
 from graphtide.engine import status as engine_status
 from graphtide.ontology_source import NAME as ONTOLOGY
-from graphtide.pipeline import Project
+from graphtide.pipeline import PREFIXES, Project
 from graphtide.settings import Settings, SourceSettings, load
 from ontology.facts import RDF, split
 from sources.record import Record, ScopedSource, SourceError
@@ -181,7 +181,7 @@ def answer(dir: Path, sparql: str, seconds: float) -> bytes:
 
     settings = load(dir)
     options = {"workers": 1, "spares": 0, "deadline": seconds, "memory_bytes": settings.limits.query_memory_bytes}
-    with Pool(settings.state, settings.base, prefixes=settings.prefixes, **options) as pool:
+    with Pool(settings.state, settings.base, prefixes={**PREFIXES, **settings.prefixes}, **options) as pool:
         return b"".join(pool.run(sparql, format="json"))
 
 

@@ -14,6 +14,7 @@ import pytest
 from dagster_project.home import prepare
 from dagster_project.resource import Graph, GraphError, rows
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 DG = Path(sys.executable).with_name("dg")
 YAML = """\
 type: dagster_project.component.GraphtideComponent
@@ -31,7 +32,7 @@ from dagster_project.resource import Graph
 
 @dg.asset(deps=[dg.AssetKey(["shop", "people", "graph"])])
 def names(graph: Graph) -> dg.MaterializeResult:
-    found = graph.query("SELECT ?name { ?person <http://www.w3.org/2000/01/rdf-schema#label> ?name } ORDER BY ?name")
+    found = graph.query("SELECT ?name { ?person a gt:Person ; rdfs:label ?name } ORDER BY ?name")
     return dg.MaterializeResult(metadata={"names": ", ".join(row["name"] for row in found)})
 """
 TOML = """\
@@ -100,17 +101,9 @@ def test_their_project_passes_dg_check_and_their_asset_asks_the_graph(theirs: Pa
 
 
 def test_our_own_definitions_pass_dg_check(theirs: Path) -> None:
-    data = theirs.parent / "data"
-    ours = theirs.parent / "ours"
-    ours.mkdir()
-    (ours / "pyproject.toml").write_text(
-        '[project]\nname = "ours"\nversion = "0"\n[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\n'
-        'root_module = "dagster_project"\n'
-        'code_location_target_module = "dagster_project.entry"\n'
-    )
-    env = environment(prepare(theirs.parent), GRAPHTIDE_DIR=str(data))
+    env = environment(prepare(theirs.parent), GRAPHTIDE_DIR=str(theirs.parent / "data"))
     command = [DG, "check", "defs"]
-    checked = subprocess.run(command, cwd=ours, env=env, capture_output=True, text=True, timeout=120)
+    checked = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
