@@ -260,7 +260,7 @@ class Log:
     @property
     def first(self) -> int:
         """The commit after which the log starts."""
-        return segments(self.path)[0][0] - 1
+        return earliest(self.path.parent)
 
     def append(self, entry: Entry) -> int:
         """The entry is written, not synced; returns the position it starts at. A write that fails leaves nothing."""
@@ -460,6 +460,12 @@ def _start_of(segment: Path, commit: int) -> int:
             found = _read(file)
             if found is None or found[0] >= commit:
                 return start
+
+
+def earliest(state: Path) -> int:
+    """The commit after which the log starts: a reader from there on misses nothing that is kept."""
+    found = segments(state / FOLDER)
+    return found[0][0] - 1 if found else 0
 
 
 def last_logged(state: Path) -> int:

@@ -13,7 +13,7 @@ from sparql import checkpoint as checkpoints
 from sparql import log
 from sparql.log import Change, LogReader
 from sparql.names import Names
-from sparql.store import Limits, Store, bulk, open_store
+from sparql.store import Limits, Store, bulk, embedded, open_store
 
 BASE = "https://kill.example/"
 NAMES = Names(BASE)
@@ -52,7 +52,7 @@ def base_quads() -> list[bytes]:
 
 def main(state: Path, seed: int, operations: int) -> None:
     dice = random.Random(seed)
-    log.LARGE, log.SEGMENT_BYTES, bulk.LOOK = 40, 20_000, 2_000
+    log.LARGE, log.SEGMENT_BYTES, bulk.LOOK, embedded.MANIFEST_BYTES = 40, 20_000, 2_000, 12_000
     with open_store(state, BASE, limits=LIMITS) as store:
         print("open", store.head, flush=True)
         if store.empty:

@@ -131,3 +131,19 @@ def test_history_stays_within_its_bytes(tmp_path: Path) -> None:
         store.retain()
         left = checkpoints.every(tmp_path)
         assert left[-1].commit == 12 and 1 <= len(left) < 13
+
+
+def test_the_store_renews_its_files_before_their_list_grows_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparql.store.embedded.MANIFEST_BYTES", 20_000)
+    with open_store(tmp_path, BASE) as store:
+        reading = store.match(None, None, None, None)
+        many(store, 12)
+        assert len(list(reading)) == 3, "what was begun before goes on"
+        (data,) = tmp_path.glob("data-*")
+        assert data.name != "data-1"
+        assert [entry.id for entry in LogReader(tmp_path, 0).entries()] == list(range(1, 13))
+        assert all((one.data / "CURRENT").exists() for one in checkpoints.every(tmp_path))
+    with open_store(tmp_path, BASE) as store:
+        assert (store.head, len(store.statements(""))) == (12, 12)

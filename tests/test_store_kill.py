@@ -32,6 +32,8 @@ POINTS = (
     "checkpoint.published:3",
     "prune.checkpoint:2",
     "prune.segment:1",
+    "renew.made:1",
+    "renew.decided:1",
     "discard:3",
     "replace.made:2",
     "replace.decided:2",

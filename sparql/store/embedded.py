@@ -18,6 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from .wal import Wal
 
 Report = Sequence[Mapping[str, Any]]
 BACKUPS = "backups"
+MANIFEST_BYTES = 4 * 2**20  # grows by 4.5 kB a checkpoint, and each copies it; 12 MB a day at one in 30 s
 
 
 def open_store(state: Path, base: str, *, limits: Limits | None = None, holder: str = "graphtide") -> Store:
@@ -185,7 +187,10 @@ class Store:
             if newest is not None and newest.commit == self.head:
                 return newest
             self._room()
-            return self._publish_checkpoint(report)
+            made = self._publish_checkpoint(report)
+            if self._wal.manifest() > MANIFEST_BYTES:
+                self._renew(made)
+            return made
 
     def retain(self) -> None:
         """History is within its limits; what is leased stays."""
@@ -392,6 +397,23 @@ class Store:
                 layout.discard(self.state, one.path)
         layout.discard(self.state, before)
         return entry
+
+    def _renew(self, newest: Checkpoint) -> None:
+        """The store goes on in a copy of `newest`, its last commit, with a short MANIFEST."""
+        before, data = self._data, layout.new_data(self.state)
+        checkpoints.clone(newest, self.state / data)
+        durable.sync_tree(self.state / data)
+        durable.sync_folder(self.state)
+        durable.reach("renew.made")
+        self._layout = replace(self._layout, data=data)
+        self._layout.write(self.state)
+        durable.reach("renew.decided")
+        try:
+            self._open_data()
+        except BaseException as wrong:
+            self._break(f"{self.state / data} could not be opened ({wrong})")
+            raise
+        layout.discard(self.state, before)
 
     def _open_data(self) -> None:
         self._wal.close()
