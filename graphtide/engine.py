@@ -20,7 +20,7 @@ from sparql.sync import SyncReport, batches_of, build, erase, forget, rename, sy
 
 from . import ontology_source, rooms, standing
 from .pipeline import Pipeline, Project
-from .settings import FILE, Settings, SettingsError, load
+from .settings import FILE, Settings, SettingsError, load, state_of
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -415,7 +415,7 @@ def connect(dir: Path | str, *, holder: str = "graphtide") -> Engine | RemoteEng
 
     Raises StoreBusy naming who holds it.
     """
-    state = load(dir).state
+    state = state_of(dir)  # a running writer answers also while the settings as they are now cannot be used
     if WriterClient(state).available():
         return RemoteEngine(state)
     try:
@@ -428,11 +428,11 @@ def connect(dir: Path | str, *, holder: str = "graphtide") -> Engine | RemoteEng
 
 def status(dir: Path | str) -> dict[str, Any]:
     """The status of a folder: the writer's word when one runs, else read from a copy, without taking the lock."""
-    settings = load(dir)
+    state = state_of(dir)
     with suppress(WriterGone):
-        return WriterClient(settings.state).call("status")
+        return WriterClient(state).call("status")
     with _read(dir) as (project, copy):
-        seen = standing.seen(settings.state)
+        seen = standing.seen(state)
         return standing.status(
             project, copy.store, commit=copy.epoch, commit_time=copy.time, seen_at=seen, notes=list(project.notes)
         )

@@ -120,6 +120,11 @@ _SECRET_ENV = {"token": "GRAPHTIDE_TOKEN", "openai_api_key": "OPENAI_API_KEY", "
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 
+def state_of(dir: Path | str) -> Path:
+    """Where the state of a folder is, whatever its settings say."""
+    return Path(dir).resolve() / STATE
+
+
 def load(dir: Path | str = ".") -> Settings:
     """The settings of the folder `dir`, with defaults where `graphtide.toml` is silent or absent.
 
