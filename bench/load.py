@@ -34,14 +34,16 @@ store.dump(sys.argv[3], format=RdfFormat.N_TRIPLES, from_graph=DefaultGraph())
 """
 
 
-def rows(count: int, changed: float = 0.0) -> Iterable[str]:
-    """CSV lines: a key, then words, numbers and dates; `changed` is the share of rows that got new values."""
+def rows(count: int, changed: float = 0.0, cells_changed: int = COLUMNS) -> Iterable[str]:
+    """CSV lines: a key, then words, numbers and dates; a share of the rows has that many new values."""
     chosen = random.Random(1)
     yield ",".join(["id", *(f"c{n:02}" for n in range(1, COLUMNS))])
     for row in range(count):
-        values = random.Random(row + (10_000_000 if chosen.random() < changed else 0))
+        fresh = chosen.random() < changed
+        old, new = random.Random(row), random.Random(row + 10_000_000)
         cells = [str(row)]
         for column in range(1, COLUMNS):
+            values = new if fresh and column <= cells_changed else old
             kind = column % 4
             if kind == 0:
                 cells.append(str(values.randrange(1_000_000)))
@@ -115,8 +117,8 @@ def project(folder: Path, validated: bool) -> Path:
     return folder
 
 
-def write(folder: Path, changed: float) -> None:
-    (folder / "rows.csv").write_text("\n".join(rows(ROWS, changed)) + "\n")
+def write(folder: Path, changed: float, cells_changed: int = COLUMNS) -> None:
+    (folder / "rows.csv").write_text("\n".join(rows(ROWS, changed, cells_changed)) + "\n")
 
 
 def sync(folder: Path) -> tuple[float, int]:
@@ -140,6 +142,7 @@ def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
     """The figures of the first load and the re-syncs."""
     plain, checked, bulk, facts_only, rival = [], [], [], [], []
     peak, unchanged, one_percent, ten_percent, size = [], [], [], [], []
+    one_percent_a_cell, ten_percent_a_cell = [], []
     python = morph(out)
     facts = 1
     with tempfile.TemporaryDirectory(dir=out) as scratch:
@@ -165,10 +168,15 @@ def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
                 loaded = run([sys.executable, "-c", BULK, str(here / "plain" / "out.nt"), str(here / "rival")])
                 rival.append(mapped.seconds + loaded.seconds)
             unchanged.append(sync(folder)[0])
-            write(folder, 0.01)
-            one_percent.append(sync(folder)[0])
-            write(folder, 0.11)
-            ten_percent.append(sync(folder)[0])
+            for share, cells, into in (
+                (0.01, 1, one_percent_a_cell),
+                (0.11, 1, ten_percent_a_cell),
+                (0.0, 1, []),
+                (0.01, COLUMNS, one_percent),
+                (0.11, COLUMNS, ten_percent),
+            ):
+                write(folder, share, cells)
+                into.append(sync(folder)[0])
             checked.append(sync(project(here / "checked", validated=True))[0])
             shutil.rmtree(here)
     found = [
@@ -180,8 +188,10 @@ def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
         ratios("first load / bulk_load of the facts alone", plain, facts_only),
         ratios("first load with validation / without", checked, plain),
         ratios("re-sync unchanged / first load", unchanged, plain, aim=0.05),
-        ratios("re-sync 1 % changed / first load", one_percent, plain, aim=0.08),
-        ratios("re-sync 10 % changed / first load", ten_percent, plain, aim=0.30),
+        ratios("re-sync 1 % of rows changed in one cell / first load", one_percent_a_cell, plain, aim=0.08),
+        ratios("re-sync 10 % of rows changed in one cell / first load", ten_percent_a_cell, plain, aim=0.30),
+        ratios("re-sync 1 % of rows changed in every cell / first load", one_percent, plain, aim=0.08),
+        ratios("re-sync 10 % of rows changed in every cell / first load", ten_percent, plain, aim=0.30),
     ]
     if rival:
         found.append(ratios("first load / Morph-KGC 2.10 and load", plain, rival, aim=1.0))

@@ -63,10 +63,10 @@ class Weave:
         """What holds follows from what is said: the default graph's change since the last call."""
         before_removed, before_added = self._removed.get("", set()), self._added.get("", set())
         moved_in, moved_out = set(), set()
+        held = self.store.present(self._open)
         for statement in self._open:
-            held = self.store.holds(statement)
             now = self._said(statement)
-            was = (held and statement not in before_removed) or statement in before_added
+            was = (statement in held and statement not in before_removed) or statement in before_added
             if now and not was:
                 moved_in.add(statement)
             elif was and not now:
