@@ -80,9 +80,10 @@ def test_the_mapping_in_the_docs_compiles(tmp_path: Path) -> None:
         assert bool(engine.store.query(query))
 
 
-def test_the_commands_of_the_readme_give_the_output_it_shows(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_give_the_output_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "webshop"
     shutil.copytree(REPOSITORY / "examples" / "webshop", folder, ignore=shutil.ignore_patterns(".graphtide"))
+    monkeypatch.chdir(folder)
     shown = [text for text in blocks("README.md", "console") if "$ graphtide " in text]
     ran = 0
     for text in shown:
@@ -90,7 +91,7 @@ def test_the_commands_of_the_readme_give_the_output_it_shows(tmp_path: Path) -> 
             if command.split()[0] in ("up", "serve"):
                 continue  # test_up_*.py
             words = [word.strip("'\"") for word in re.findall(r"'[^']*'|\"[^\"]*\"|\S+", command)]
-            result = CliRunner().invoke(cli, [words[0], "--dir", str(folder), *words[1:]])
+            result = CliRunner().invoke(cli, words)
             told = result.stdout + result.stderr
             for line in output.splitlines():
                 # Times, counts of bytes and paths differ from run to run; what stands before them does not.
