@@ -68,8 +68,15 @@ def asker(port: int, path: str) -> Callable[[str], bytes]:
     headers = {"Content-Type": "application/sparql-query", "Accept": "application/sparql-results+json"}
 
     def ask(query: str) -> bytes:
-        connection.request("POST", path, body=query.encode(), headers=headers)
-        answer = connection.getresponse()
+        for attempt in (1, 2):
+            try:
+                connection.request("POST", path, body=query.encode(), headers=headers)
+                answer = connection.getresponse()
+                break
+            except OSError:  # a server closes a connection that was idle for long
+                connection.close()
+                if attempt == 2:
+                    raise
         body = answer.read()
         if answer.status != 200:
             raise RuntimeError(f"{answer.status}: {body[:300]!r}")
