@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ class _Opening:
         self.settings, self.code = settings, code
         self.base = settings.base
         self.prefixes = {**PREFIXES, **settings.prefixes}
-        self.limits = ReadLimits(max_file_bytes=settings.limits.max_file_bytes)
+        self.limits = ReadLimits(**{one.name: getattr(settings.limits, one.name) for one in fields(ReadLimits)})
         self.files: list[Path] = [settings.dir / FILE]
         self.notes: list[str] = []
         self.direct: list[ScopedSource] = []
@@ -164,7 +164,10 @@ class _Opening:
 
     def _configured(self, own: SourceSettings) -> tuple[str, Source, RecordMapping]:
         source = self._source(own)
-        return own.name, source, self._mapping(own, source)
+        mapping = self._mapping(own, source)
+        if isinstance(source, FilesSource) and mapping.columns:
+            source.absent = mapping.absent
+        return own.name, source, mapping
 
     def _source(self, own: SourceSettings) -> Source:
         where = ("sources", own.name)

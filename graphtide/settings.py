@@ -32,6 +32,18 @@ class Limits:
 
     settle_ms: int = 200
     max_file_bytes: int = 256 * 2**20
+    max_document_bytes: int = 256 * 2**20
+    max_yaml_bytes: int = 16 * 2**20
+    max_line_bytes: int = 16 * 2**20
+    max_record_bytes: int = 16 * 2**20
+    max_depth: int = 100
+    max_expanded_bytes: int = 2**30
+    max_expansion: int = 1000
+    max_nodes: int = 2_000_000
+    max_cells: int = 50_000_000
+    max_columns: int = 16_384
+    max_statements: int = 10_000_000
+    max_blank_steps: int = 2_000_000
     poll_seconds: float = 5.0
     lock_seconds: float = 30.0
     checkpoint_seconds: float = 30.0

@@ -67,6 +67,8 @@ class FilesSource:
         self._format = NAMES[format] if format else None
         self._record_path, self._encoding, self._delimiter, self._sheet = record_path, encoding, delimiter, sheet
         self._base, self._skolem = base, skolem
+        self.absent: Callable[[dict[str, Any], str], list[str]] | None = None
+        """What to note about a table's columns, given its first row and its scope."""
         self._patterns = [patterns.Pattern(path) for path in wanted]
         self._prefixed = len(self.paths) > 1 or self._patterns[0].literal is None
         _check_record_path(record_path, {self._format or format_of(path) for path in self.paths})
@@ -212,6 +214,8 @@ class FilesSource:
         single = columns[0] if len(columns) == 1 else None
         table = reading.format in ("csv", "tsv", "parquet", "excel")
         for position, (place, own, data, problem) in enumerate(self.rows(reading, notes), 1):
+            if table and position == 1 and self.absent is not None:
+                notes.extend(self.absent(data, scope))
             if keyed:
                 if table and position == 1:
                     _check_columns(columns, data, f"{scope}:1" if reading.format in ("csv", "tsv") else scope)

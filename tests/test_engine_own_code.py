@@ -176,3 +176,23 @@ def test_the_working_directory_hides_no_room(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('shadowed')")
     done = subprocess.run([sys.executable, "-m", "graphtide", "status"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_column_the_mapping_names_and_the_table_lacks_is_noted_until_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "graphtide.toml").write_text(
+        '[limits]\nmax_columns = 5\n[sources.fruit]\npath = "fruit.csv"\nkey = "name"\n[sources.fruit.map]\n'
+        'class = "gt:Note"\ncolumns = { name = "rdfs:label", colour = "rdfs:comment" }\n'
+    )
+    (tmp_path / "fruit.csv").write_text("name,color\nplum,blue\n")
+
+    def notes() -> str:
+        return " ".join(next(row for row in engine.status()["sources"] if row["name"] == "fruit")["notes"])
+
+    with Engine(tmp_path) as engine:
+        engine.sync()
+        assert "has no column 'colour'" in notes() and "Did you mean 'color'?" in notes()
+        (tmp_path / "fruit.csv").write_text("name,colour\nplum,blue\n")
+        engine.sync()
+        assert notes() == ""
+        (tmp_path / "fruit.csv").write_text("name,colour,a,b,c,d\nplum,blue,1,2,3,4\n")
+        assert "max_columns (5)" in next(iter(engine.sync(["fruit"])[0].held_scopes.values()))

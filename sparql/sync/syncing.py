@@ -196,7 +196,11 @@ class Applying:
         records = records_of(store, source) + part.records
         if last:
             notes = [note for note in read.notes if note not in read.passing]
-            kept = _notes(before, version) if not read.fused else []
+            kept = (
+                []
+                if read.fused
+                else [note for note in _notes(before, version) if not any(map(note.startswith, read.scopes))]
+            )
             after = source_entry(names, source, records=records, plan=version, held="" if read.fused else read.message,
                                  notes=sorted({*kept, *notes}))  # fmt: skip
         elif part.records:
