@@ -459,6 +459,8 @@ def _one(dir: str, json: bool, do: Callable[[Any], Any], said: str) -> None:
         return
     counts = ", ".join(f"{found[name]} {name}" for name in ("gone", "added", "removed") if found.get(name))
     show.line(f"{said}{f' ({counts})' if counts else ''}.")
+    for note in found.get("notes") or ():
+        show.aside(note)
 
 
 def _verified(found: dict[str, Any]) -> list[str]:

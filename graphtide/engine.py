@@ -20,6 +20,7 @@ from sparql.sync import SyncReport, batches_of, build, erase, forget, rename, sy
 
 from . import ontology_source, rooms, standing
 from .pipeline import Pipeline, Project
+from .scrub import scrub
 from .settings import FILE, Settings, SettingsError, load, state_of
 
 Emit = Callable[[dict[str, Any]], None]
@@ -153,7 +154,11 @@ class Engine:
     def erase(self, what: str) -> dict[str, Any]:
         """A record (SOURCE/KEY) or an IRI is out of store, history, log, quarantine and caches. Raises Unknown."""
         with self.lock:
-            return erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
+            found = erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
+            record = what.removeprefix(f"{self.settings.base}record/")
+            sources = [record.partition("/")[0]] if found["erased"] == "record" else None
+            notes = scrub(self.settings.state, sources, [what, what.rpartition("/")[2] if sources else ""])
+            return {**found, "notes": [*found["notes"], *notes]}
 
     def reload(self) -> dict[str, Any]:
         """Take the settings as they are now: {"changed", "added", "orphaned"} sources, not yet synced.

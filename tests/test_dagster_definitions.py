@@ -13,6 +13,7 @@ import pytest
 
 from dagster_project.definitions import definitions
 from dagster_project.home import prepare
+from graphtide.engine import Engine
 
 TOML = """\
 base = "https://shop.example/"
@@ -181,6 +182,30 @@ def test_a_prefix_lets_two_folders_live_in_one_location(shop: Path) -> None:
     dg.Definitions.validate_loadable(both)
     keys = {one.to_user_string() for one in both.resolve_asset_graph().get_all_asset_keys()}
     assert {"one/services/graph", "two/services/graph", "one/graph", "two/graph"} <= keys
+
+
+def test_what_is_erased_is_not_in_dagsters_history_either(shop: Path, tmp_path: Path) -> None:
+    state = shop / ".graphtide"
+    with dg.DagsterInstance.from_config(str(prepare(state))) as made:
+        (shop / "people.csv").write_text("login\nann\nunforgettable\n")
+        assert run(shop, made).success
+        (shop / "people.csv").write_text("login\nann\n")
+        assert run(shop, made).success
+    (state / "logs").mkdir()
+    (state / "logs" / "writer.log").write_text("good\npeople.csv:3: unforgettable\n")
+
+    def left() -> list[Path]:
+        return [path for path in state.rglob("*") if path.is_file() and b"unforgettable" in path.read_bytes()]
+
+    assert left()
+    with Engine(shop) as engine:
+        engine.sync()
+        (shop / "people.csv").write_text("login\nann\nunforgettable\n")
+        engine.sync()
+        (shop / "people.csv").write_text("login\nann\n")
+        assert engine.erase("people/unforgettable")["erased"] == "record"
+    assert left() == []
+    assert (state / "logs" / "writer.log").read_text() == "good\n"
 
 
 RUN = """
