@@ -48,6 +48,7 @@ _CODES = {
     "PortTaken": USAGE,
     "SourceError": HELD,
     "Unknown": USAGE,
+    "ValidateError": USAGE,
 }
 
 

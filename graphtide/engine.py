@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sources.files import FilesSource
+from sources.patterns import escape
 from sources.record import Batch, Record
+from sparql import journal
 from sparql.client import WriterClient, WriterGone, about
 from sparql.store import Limits, Store, StoreBusy, StoreError, open_store
 from sparql.store import restore as restore_store
-from sparql.sync import SyncReport, batches_of, build, erase, forget, rename, sync_many, verify
+from sparql.sync import Plan, SyncReport, batches_of, build, erase, forget, rename, scopes_of, sync_many, verify
+from transforms.direct import direct_mapping
 
 from . import ontology_source, rooms, standing
 from .pipeline import Pipeline, Project
@@ -70,14 +74,18 @@ class Engine:
     ) -> list[SyncReport]:
         """A report a source. A source that fails is held and says so in its report; the others go on."""
         with self.lock:
-            chosen = self._chosen(sources)
+            named = None if sources is None else set(sources)
+            left = [one for one in self._left() if named is None or one.name in named]
+            chosen = self._chosen(None if named is None else named - {one.name for one in left})
             if self.store.empty:
                 pairs = [(one.plan, batches_of(self.store, one.plan, one.source)) for one in chosen]
                 reports = build(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, emit=emit)
             else:
-                reports = self._synced(chosen, {}, allow_deletes=allow_deletes, emit=emit)
+                reports = self._synced([*chosen, *left], {}, allow_deletes=allow_deletes, emit=emit)
             self._saw(reports)
-            named = None if sources is None else set(sources)
+            for one in reports:
+                if not one.message and any(one.source == gone.name for gone in left):
+                    forget(self.store, one.source, rules=self.project.rules, wide=self.project.shapes)
             return [one for one in reports if named is None or one.source in named]
 
     def sync_scopes(self, scopes: Iterable[tuple[str, str, bool]], *, emit: Emit | None = None) -> list[SyncReport]:
@@ -207,8 +215,6 @@ class Engine:
 
     def violations(self, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """Findings, refusals first: see `sparql.journal.violations`."""
-        from sparql import journal
-
         return journal.violations(self.store, self.store.names, source, limit)
 
     def changes(self, after: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -253,6 +259,20 @@ class Engine:
             return list(self.project.pipelines)
         wanted = {self._named(name).name for name in sources} | {ontology_source.NAME}
         return [one for one in self.project.pipelines if one.name in wanted]
+
+    def _left(self) -> list[Pipeline]:
+        """Without settings a file is a source: those of the graph whose files are gone, to be read as empty."""
+        if not self.project.discovered or self.store.empty:
+            return []
+        here = {one.name for one in self.project.pipelines}
+        out = []
+        for row in journal.source_rows(self.store, self.store.names):
+            name, scopes = str(row["name"]), scopes_of(self.store, str(row["name"]))
+            if name in here or any((self.settings.dir / scope).exists() for scope in scopes):
+                continue
+            gone = FilesSource(name, self.settings.dir, [escape(scope) for scope in scopes] or [name])
+            out.append(Pipeline(name, gone, Plan(name, direct_mapping(name, self.settings.base))))
+        return out
 
     def _named(self, name: str) -> Pipeline:
         found = self.project.pipeline(name)

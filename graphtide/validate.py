@@ -21,6 +21,10 @@ MOST = 1000
 """Findings that are listed; the counts are of all."""
 
 
+class ValidateError(ValueError):
+    """What was named cannot be checked."""
+
+
 def validate(dir: str, files: Sequence[str]) -> dict[str, Any]:
     """Check these files, or every source: {records, violations, warnings, findings, problems}.
 
@@ -43,6 +47,8 @@ def _chosen(project: Project, files: Sequence[str]) -> Iterator[tuple[Pipeline, 
         return
     for name in files:
         path = Path(name).absolute()
+        if not path.is_file():
+            raise ValidateError(f"{name}: there is no such file. Name a file, or none to check every source.")
         mine = list(project.scopes_of(path))
         for source, scope in mine:
             one = project.pipeline(source)

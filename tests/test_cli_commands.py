@@ -59,6 +59,17 @@ def test_a_folder_of_tables_without_settings_just_works(fruit: Path) -> None:
     assert table == "c      g\nblue  30\n"
 
 
+def test_without_settings_a_deleted_file_takes_its_facts_with_it(fruit: Path) -> None:
+    (fruit / "colours.csv").write_text("name\nblue\n")
+    run(fruit, "sync")
+    (fruit / "fruit.csv").unlink()
+    run(fruit, "sync")
+    assert not rows(fruit, "SELECT ?s WHERE { ?s ?p 'plum' }") and rows(fruit, "SELECT ?s WHERE { ?s ?p 'blue' }")
+    assert [one["name"] for one in told(fruit, "status")["sources"]] == ["ontology", "colours"]
+    assert told(fruit, "verify")["clean"] is True
+    assert "no such file" in run(fruit, "validate", str(fruit / "fruit.csv"), code=2).stderr
+
+
 def test_the_webshop_is_loaded_refused_reported_and_asked(shop: Path) -> None:
     report = {one["source"]: one for one in told(shop, "sync")["sources"]}
     rejected = {name: one["rejected"] for name, one in report.items() if one["rejected"]}
