@@ -211,3 +211,47 @@ def test_a_save_is_answered_within_three_times_what_is_promised(tmp_path: Path) 
 
 
 RDFS = {"rdfs": "http://www.w3.org/2000/01/rdf-schema#"}
+
+
+def test_without_settings_files_that_come_and_go_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "fruit.csv").write_text("name\nplum\n")
+    with writing(tmp_path) as writer:
+
+        def holds(value: str) -> bool:
+            return bool(writer.engine.store.query(f'ASK {{ ?s ?p "{value}" }}'))
+
+        until(lambda: holds("plum"))
+        (tmp_path / "colours.csv").write_text("name\nblue\n")
+        until(lambda: holds("blue"))
+        (tmp_path / "fruit.csv").unlink()
+        until(lambda: not holds("plum"))
+        assert holds("blue")
+
+
+def test_a_source_with_a_clock_and_no_events_is_polled(tmp_path: Path) -> None:
+    (tmp_path / "clock.py").write_text(
+        "from sources.record import Batch, Record\n\n\nclass Clock:\n"
+        "    def __init__(self, name, root):\n        self.name, self.file = name, root / 'now.txt'\n\n"
+        "    def read(self, cursor):\n        text = self.file.read_text()\n"
+        "        yield Batch(self.name, 'now', [Record(self.name, 'now', {'text': text}, 'now.txt')], cursor=text)\n"
+    )
+    (tmp_path / "now.txt").write_text("one")
+    (tmp_path / "graphtide.toml").write_text(
+        f'base = "{BASE}"\n[sources.clock]\nsource = "clock.py:Clock"\nevery = "200ms"\n'
+        '[sources.clock.map]\nclass = "gt:Note"\ncolumns = { text = "rdfs:label" }\n'
+    )
+    with writing(tmp_path) as writer:
+
+        def holds(value: str) -> bool:
+            return bool(writer.engine.store.query(f'ASK {{ ?s ?p "{value}" }}'))
+
+        until(lambda: holds("one"))
+        (tmp_path / "now.txt").write_text("two")
+        until(lambda: holds("two"))
+        (tmp_path / "now.txt").unlink()
+        until(lambda: next(row for row in writer.engine.status()["sources"] if row["name"] == "clock")["message"] != "")
+        assert holds("two")
+        (tmp_path / "now.txt").write_text("three")
+        until(lambda: holds("three"))
+        row = next(row for row in writer.engine.status()["sources"] if row["name"] == "clock")
+        assert row["mode"] == "polling" and row["next_poll"]
