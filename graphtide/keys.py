@@ -31,7 +31,12 @@ TOP = (
         '"open"',
         "`closed` refuses terms of a namespace that no loaded vocabulary owns; `open` lists them as Info.",
     ),
-    Key("merge", "bool", "true", "`false` opens a plain store: no merged default graph."),
+    Key(
+        "merge",
+        "bool",
+        "true",
+        "The default graph is the merge of record graphs; `false` is refused for now.",
+    ),
 )
 ONTOLOGY = (
     Key("vocabulary", "strings", "[]", "Turtle files of your own terms, by path; globs are allowed."),

@@ -128,6 +128,11 @@ class _Opening:
 
     def project(self) -> Project:
         settings = self.settings
+        if not settings.merge:
+            raise settings.error(
+                "merge = false, a plain store without a merged default graph, is not there yet. Remove the key.",
+                "merge",
+            )
         closed = settings.vocabulary == "closed"
         words = self._paths(settings.vocabulary_files, "ontology", "vocabulary")
         shape_files = self._paths(settings.shape_files, "ontology", "shapes")

@@ -196,3 +196,9 @@ def test_a_column_the_mapping_names_and_the_table_lacks_is_noted_until_it_is_the
         assert notes() == ""
         (tmp_path / "fruit.csv").write_text("name,colour,a,b,c,d\nplum,blue,1,2,3,4\n")
         assert "max_columns (5)" in next(iter(engine.sync(["fruit"])[0].held_scopes.values()))
+
+
+def test_a_plain_store_is_refused_by_its_line_and_not_ignored(tmp_path: Path) -> None:
+    (tmp_path / "graphtide.toml").write_text("merge = false\n")
+    with pytest.raises(SettingsError, match="graphtide.toml:1: merge = false"):
+        Engine(tmp_path)
