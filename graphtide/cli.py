@@ -295,6 +295,8 @@ def status(dir: str, json: bool) -> None:
     for s in found["sources"]:
         if s["message"]:
             show.line(f"{s['name']}: {s['message']}")
+        if s["why"]:
+            show.line(f"{s['name']}: polled, since {s['why']}")
         for check in s["checks"]:
             counts = ", ".join(f"{check[kind]} {kind}" for kind in ("violations", "warnings") if check[kind])
             show.line(f"{s['name']}: {check['label']}: {counts}")

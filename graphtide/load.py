@@ -61,7 +61,7 @@ class UserCode:
             raise LoadError(f"{file}: a Python file's path may hold no dot but that of '.py'. Rename it.")
         try:
             return importlib.import_module(".".join((self.package, *inside.parts[:-1], inside.stem)))
-        except Exception as wrong:
+        except (Exception, SystemExit) as wrong:  # a user's code
             raise LoadError(self.told(wrong, file)) from wrong
 
     def told(self, wrong: BaseException, file: str) -> str:

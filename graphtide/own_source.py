@@ -35,7 +35,7 @@ class OwnSource:
                 yield self._batch(batch)
         except SourceError:
             raise
-        except Exception as wrong:  # a user's code
+        except (Exception, SystemExit) as wrong:  # a user's code
             raise SourceError(self._told(wrong)) from wrong
 
     def _batch(self, batch: Any) -> Batch:
@@ -52,7 +52,7 @@ class OwnScopedSource(OwnSource):
             return sorted(self.own.scopes())
         except SourceError:
             raise
-        except Exception as wrong:  # a user's code
+        except (Exception, SystemExit) as wrong:  # a user's code
             raise SourceError(self._told(wrong)) from wrong
 
     def read_scope(self, scope: str, cursor: str | None) -> Batch | None:
@@ -60,7 +60,7 @@ class OwnScopedSource(OwnSource):
             batch = self.own.read_scope(scope, cursor)
         except SourceError:
             raise
-        except Exception as wrong:  # a user's code
+        except (Exception, SystemExit) as wrong:  # a user's code
             raise _read_error(self._told(wrong)) from wrong
         return None if batch is None else self._batch(batch)
 
@@ -77,7 +77,7 @@ class _Records:
                 yield record if record.source == self._source else replace(record, source=self._source)
         except SourceError:
             raise
-        except Exception as wrong:  # a user's code
+        except (Exception, SystemExit) as wrong:  # a user's code
             raise _read_error(self._told(wrong)) from wrong
 
 

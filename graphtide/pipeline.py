@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,7 +25,7 @@ from transforms.direct import direct_mapping
 from transforms.mapping import Mapping as RecordMapping
 from transforms.mapping import SpecError, compile_mapping, python_mapping
 from transforms.rdf import rdf_mapping
-from transforms.rules import Rule, RuleError, layered, load_rq, python_rule
+from transforms.rules import Rule, RuleCycle, RuleError, layered, load_rq, python_rule
 
 from . import ontology_source
 from .load import LoadError, UserCode
@@ -180,7 +181,7 @@ class _Opening:
             made = self._own_class(own)
             try:
                 source = made(own.name, self.settings.dir, **dict(own.options))
-            except Exception as wrong:  # a user's code: whatever it raises is about its settings
+            except (Exception, SystemExit) as wrong:  # a user's code: whatever it raises is about its settings
                 told = self.code.told(wrong, own.source.partition(":")[0])
                 raise self.settings.error(f"source {own.source!r} cannot be made: {told}", *where) from wrong
             if not callable(getattr(source, "read", None)):
@@ -188,6 +189,11 @@ class _Opening:
             file = own.source.partition(":")[0]
             return guarded(own.name, source, lambda wrong: self.code.told(wrong, file))
         paths = [own.path] if own.path is not None else list(own.paths)
+        for path in paths:
+            if path.startswith(("/", "~")):
+                near = os.path.relpath(Path(path).expanduser(), self.settings.dir)
+                message = f"path {path!r} is not relative to {FILE}. Write {near!r}."
+                raise self.settings.error(message, *where, "path" if own.path is not None else "paths")
         rdf = any((own.format or format_of(path) or "") in RDF for path in paths)
         try:
             return FilesSource(
@@ -210,7 +216,13 @@ class _Opening:
                 f"source {reference!r} is neither 'file.py:Class' nor an installed plug-in ({known}).",
                 "sources", own.name, "source",
             )  # fmt: skip
-        return found[reference].load()
+        try:
+            return found[reference].load()
+        except (Exception, SystemExit) as wrong:  # an installed package's code
+            raise self.settings.error(
+                f"the plug-in {reference!r} ({found[reference].value}) does not load: {type(wrong).__name__}: {wrong}.",
+                "sources", own.name, "source",
+            ) from wrong  # fmt: skip
 
     def _mapping(self, own: SourceSettings, source: Source) -> RecordMapping:
         if own.python is not None:
@@ -258,7 +270,10 @@ class _Opening:
             if rule.name in taken:
                 raise self.settings.error(f"two rules are called {rule.name!r}. Rename one file.", "rules", "files")
             taken.add(rule.name)
-        return layered(rules)
+        try:
+            return layered(rules)
+        except RuleCycle as wrong:
+            raise self.settings.error(str(wrong), "rules", "files") from wrong
 
     # -- files
 
@@ -278,7 +293,12 @@ class _Opening:
             path = self.settings.dir / text
             found = [path] if path.is_file() else []
             if not found and any(sign in text for sign in "*?["):
-                found = sorted(one for one in self.settings.dir.glob(text) if one.is_file())
+                try:
+                    found = sorted(one for one in self.settings.dir.glob(text) if one.is_file())
+                except (ValueError, NotImplementedError) as wrong:
+                    raise self.settings.error(
+                        f"{text!r} is no pattern ({wrong}). Write one such as 'rules/*.rq'.", *where
+                    ) from wrong
             if not found:
                 raise self.settings.error(f"{text!r} names no file. Correct the path, or remove it.", *where)
             for one in found:

@@ -90,34 +90,38 @@ def progress(*, shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield lambda event: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("records"),
+        TimeElapsedColumn(),
+    )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*bar, console=Console(stderr=True), transient=True) as bars:
 
         def take(event: dict[str, Any]) -> None:
             name = event.get("source")
             if not name:
                 return
             if name not in tasks:
-                tasks[name] = bars.add_task(str(name), total=event.get("total"))
-            if event.get("kind") == "done":
-                bars.update(tasks[name], total=event.get("read") or 1, completed=event.get("read") or 1)
-            elif "read" in event:
-                bars.update(tasks[name], total=event.get("total"), completed=event["read"])
+                tasks[name] = bars.add_task(str(name), total=None)  # how many there are shows at the end
+            bars.update(tasks[name], completed=event.get("records", 0))
 
         yield take
 
 
 def _rich_table(columns: Sequence[str], cells: list[list[str]], title: str, numbers: Sequence[str]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=title or None, header_style="bold")
+    made = Table(title=title or None, header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=name in numbers)
     for row in cells:
         made.add_row(*(escape(cell) for cell in row))
     Console().print(made)

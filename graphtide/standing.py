@@ -112,6 +112,7 @@ def _row(
         "rejected": row["rejected"] if row else 0, "scopes": row["scopes"] if row else 0, "last_seen": last,
         "lag_seconds": known["lag_seconds"] if "lag_seconds" in known else since(last),
         "next_poll": known.get("next_poll"), "mode": known.get("mode", "manual"), "state": state, "message": message,
+        "why": known.get("why", ""),
         "notes": list(row["notes"]) if row else [], "held_scopes": dict(row["held_scopes"]) if row else {},
         "checks": [
             {"shape": shape, "label": labels.get(shape, shape), **counts} for shape, counts in sorted(found.items())

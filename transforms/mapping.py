@@ -127,7 +127,7 @@ def python_mapping(
             raise MappingError(record.locator, missing.field, None, f"{called}: {missing}") from missing
         except FactsError as wrong:
             raise MappingError(record.locator, "", None, f"{called}: {str(wrong).rstrip('.')}") from wrong
-        except Exception as wrong:  # a user's code: whatever it raises is about this record
+        except (Exception, SystemExit) as wrong:  # a user's code: whatever it raises is about this record
             line = _line_of(wrong)
             problem = f"{called} failed{line}: {type(wrong).__name__}: {wrong}"
             raise MappingError(record.locator, "", None, problem, "Mend the function or the record") from wrong

@@ -102,7 +102,7 @@ class Rule:
             raise
         except FactsError as wrong:
             raise RuleError(f"The rule {self.name!r} derives what is no fact: {wrong}") from wrong
-        except Exception as wrong:  # a user's code: whatever it raises is about this rule
+        except (Exception, SystemExit) as wrong:  # a user's code: whatever it raises is about this rule
             raise RuleError(f"The rule {self.name!r} failed: {type(wrong).__name__}: {wrong}") from wrong
 
     def follows(self, graph: Holding, changed: Iterable[str]) -> frozenset[str]:
