@@ -286,8 +286,8 @@ def status(dir: str, json: bool) -> None:
     columns = ("source", "state", "mode", "records", "held", "rejected", "last seen", "lag", "next poll")
     rows = [
         [
-            s["name"], s["state"], s["mode"], s["records"], s["held"], s["rejected"], s["last_seen"],
-            show.ago(s["lag_seconds"]), show.text(s["next_poll"]),
+            s["name"], s["state"], s["mode"], s["records"], s["held"], s["rejected"], show.clock(s["last_seen"]),
+            show.ago(s["lag_seconds"]), show.clock(s["next_poll"]),
         ]
         for s in found["sources"]
     ]  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -72,6 +73,15 @@ def ago(seconds: float | None) -> str:
     return f"{int(seconds)} s"
 
 
+def clock(when: str | None) -> str:
+    """An ISO time as its hours, minutes and seconds (UTC), with the day when that is another."""
+    if not when:
+        return "-"
+    day, _, rest = when.partition("T")
+    time = rest[:8]
+    return time if day == datetime.now(UTC).date().isoformat() else f"{day} {time}"
+
+
 def bytes_(count: int | None) -> str:
     if count is None:
         return "-"
@@ -92,13 +102,7 @@ def progress(*, shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("records"),
-        TimeElapsedColumn(),
-    )
+    bar = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} records"), TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
     with Progress(*bar, console=Console(stderr=True), transient=True) as bars:
 
@@ -119,9 +123,10 @@ def _rich_table(columns: Sequence[str], cells: list[list[str]], title: str, numb
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=title or None, header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=name in numbers)
+    made = Table(title=title or None, header_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for at, name in enumerate(columns):
+        number = name in numbers
+        made.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=number or at == 0)
     for row in cells:
         made.add_row(*(escape(cell) for cell in row))
     Console().print(made)

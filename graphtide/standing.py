@@ -92,7 +92,7 @@ def status(
     failing = [f"rule {rule['name']}: {rule['message']}" for rule in journal.rules(graph, names) if rule["message"]]
     return {
         "dir": str(project.settings.dir), "base": project.settings.base, "commit": commit,
-        "commit_time": commit_time or None, "writer": dict(writer) if writer else None,
+        "commit_time": commit_time if commit else None, "writer": dict(writer) if writer else None,
         "checkpoint": kept.commit if kept is not None else None, "free_bytes": free.f_bavail * free.f_frsize,
         "sources": rows, "notes": [*(notes or []), *failing],
     }  # fmt: skip
