@@ -23,6 +23,7 @@ from sparql.sync import Plan, SyncReport, batches_of, build, erase, forget, rena
 from transforms.direct import direct_mapping
 
 from . import ontology_source, rooms, standing
+from .own_source import sound, sound_record
 from .pipeline import Pipeline, Project
 from .scrub import scrub
 from .settings import FILE, Settings, SettingsError, load, state_of
@@ -109,17 +110,17 @@ class Engine:
             one = self._named(str(batch.get("source", "")))
             try:
                 records = [
-                    Record(one.name, str(row["key"]), dict(row["data"]), str(row.get("locator") or row["key"]))
+                    sound_record(Record(one.name, row["key"], row["data"], str(row.get("locator") or row["key"])))
                     for row in batch.get("records", ())
                 ]
-                made = Batch(
-                    one.name, str(batch["scope"]), records, tuple(map(str, batch.get("gone", ()))),
-                    bool(batch.get("complete", True)), batch.get("cursor"),
-                )  # fmt: skip
+                made = sound(Batch(
+                    one.name, batch["scope"], records, batch.get("gone", ()), batch.get("complete", True),
+                    batch.get("cursor"),
+                ))  # fmt: skip
             except (KeyError, TypeError, ValueError) as wrong:
+                what = f"{wrong.args[0]!r} is missing" if isinstance(wrong, KeyError) else str(wrong)
                 raise EngineError(
-                    f"This is no batch ({type(wrong).__name__}: {wrong}). Send source, scope and records, "
-                    "each record with key and data."
+                    f"This is no batch: {what}. Send source, scope and records, each record with key and data."
                 ) from wrong
             pairs = [(one.plan, [made])]
             return sync_many(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, emit=emit)[0]

@@ -227,6 +227,10 @@ class _Opening:
     def _mapping(self, own: SourceSettings, source: Source) -> RecordMapping:
         if own.python is not None:
             function = self._loaded(own.python, "sources", own.name)
+            if not callable(function):
+                raise self.settings.error(
+                    f"{own.python!r} is {function!r}, not a function of a record.", "sources", own.name, "python"
+                )
             file = own.python.partition(":")[0]
             self.files += self._code_files(own.python)
             return python_mapping(
@@ -257,7 +261,10 @@ class _Opening:
                 function = self._loaded(text, *where)
                 file = text.partition(":")[0]
                 self.files += self._code_files(text)
-                rules.append(python_rule(Path(file).stem, function, version=self.code.version(file)))
+                try:
+                    rules.append(python_rule(Path(file).stem, function, version=self.code.version(file)))
+                except RuleError as wrong:
+                    raise self.settings.error(str(wrong), *where) from wrong
                 continue
             for path in self._paths((text,), *where):
                 self.files.append(path)

@@ -70,6 +70,19 @@ def test_without_settings_a_deleted_file_takes_its_facts_with_it(fruit: Path) ->
     assert "no such file" in run(fruit, "validate", str(fruit / "fruit.csv"), code=2).stderr
 
 
+def test_a_file_the_settings_no_longer_name_takes_its_facts_with_it(fruit: Path) -> None:
+    settings = fruit / "graphtide.toml"
+    settings.write_text('[sources.fruit]\npath = "fruit.csv"\nkey = "name"\n')
+    run(fruit, "sync")
+    settings.write_text('[sources.fruit]\npath = "missing.csv"\nkey = "name"\n')
+    assert "missing.csv: there is no such file" in run(fruit, "sync").stderr
+    assert not rows(fruit, "SELECT ?s WHERE { ?s ?p 'plum' }")
+    assert told(fruit, "verify")["clean"] is True
+    settings.write_text('[sources.fruit]\npath = "fruit.csv"\nkey = "name"\n')
+    assert "no such file" not in run(fruit, "sync").stderr
+    assert rows(fruit, "SELECT ?s WHERE { ?s ?p 'plum' }")
+
+
 def test_the_webshop_is_loaded_refused_reported_and_asked(shop: Path) -> None:
     report = {one["source"]: one for one in told(shop, "sync")["sources"]}
     rejected = {name: one["rejected"] for name, one in report.items() if one["rejected"]}

@@ -136,7 +136,9 @@ def python_mapping(
 
 
 def _line_of(wrong: BaseException) -> str:
-    trace = wrong.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    trace, line = wrong.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename != __file__:
+            line = f" at line {trace.tb_lineno}"
         trace = trace.tb_next
-    return f" at line {trace.tb_lineno}" if trace is not None else ""
+    return line

@@ -242,7 +242,7 @@ class Consequences:
         focus |= self.wide.wide_touched(weave.touched, Overlay(self.store, (), ()).match)
         quarantine = NamedNode(self.store.names.quarantine)
         for line in weave.touched:
-            value = line.rsplit(" ", 1)[1]
+            value = line.split(" ", 2)[2]
             if value[0] == "<":
                 node = value[1:-1]
                 if node not in focus and next(self.store.match(None, _FOCUS, NamedNode(node), quarantine), None):

@@ -31,8 +31,12 @@ def _scoped(
     store: Graph, plan: Plan, source: ScopedSource, known: dict[str, str], scopes: Iterable[str] | None
 ) -> Iterator[Batch]:
     if scopes is None:
-        there = source.scopes()
-        scopes = [*there, *sorted(set(scopes_of(store, plan.source)) - set(there))]
+        scopes = source.scopes()
+        for text in getattr(source, "missing", list)():
+            yield Batch(plan.source, text, (), notes=(f"{text}: there is no such file",))
+        # Whether its file still lies there or not, what the source no longer names is gone from it.
+        for scope in sorted(set(scopes_of(store, plan.source)) - set(scopes)):
+            yield Batch(plan.source, scope, ())
     for scope in scopes:
         try:
             batch = source.read_scope(scope, known.get(scope))
