@@ -10,6 +10,7 @@ from pathlib import Path
 from ontology.shapes import BUILTIN as SHAPES
 from ontology.vocabulary import BUILTIN as VOCABULARY
 from sources.files import FilesSource
+from sources.formats import RDF, format_of
 from sources.record import Batch, ReadError, Record, ScopedSource, SourceError
 from transforms.direct import direct_vocabulary
 
@@ -93,6 +94,8 @@ def _columns(table: ScopedSource) -> set[str]:
     except SourceError:
         return columns
     for scope in scopes:
+        if format_of(scope) in RDF:
+            continue
         try:
             batch = table.read_scope(scope, None)
             for record in islice(batch.records if batch is not None else (), 1):

@@ -91,10 +91,10 @@ class OwnSource:
         if not isinstance(batch, Batch):
             raise SourceError(f"{self.name}: read gave {type(batch).__name__}, not a Batch. Write `yield Batch(...)`.")
         try:
-            batch = sound(batch)
+            checked = sound(batch)
         except TypeError as wrong:
             raise SourceError(f"{self.name}: {wrong}.") from wrong
-        return replace(batch, source=self.name, records=_Records(self.name, batch.records, self._told))
+        return replace(checked, source=self.name, records=_Records(self.name, checked.records, self._told))
 
 
 class OwnScopedSource(OwnSource):

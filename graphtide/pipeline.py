@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +18,13 @@ from sources.files import FilesSource
 from sources.formats import RDF, format_of
 from sources.limits import Limits as ReadLimits
 from sources.patterns import escape
-from sources.record import ScopedSource, Source
+from sources.record import Record, ScopedSource, Source
 from sparql.names import Names
+from sparql.query.admit import syntax_error
 from sparql.sync import Plan
 from transforms.direct import direct_mapping
 from transforms.mapping import Mapping as RecordMapping
-from transforms.mapping import SpecError, compile_mapping, python_mapping
+from transforms.mapping import SpecError, compile_mapping, python_mapping, version_of
 from transforms.rdf import rdf_mapping
 from transforms.rules import Rule, RuleCycle, RuleError, layered, load_rq, python_rule
 
@@ -194,7 +195,7 @@ class _Opening:
                 near = os.path.relpath(Path(path).expanduser(), self.settings.dir)
                 message = f"path {path!r} is not relative to {FILE}. Write {near!r}."
                 raise self.settings.error(message, *where, "path" if own.path is not None else "paths")
-        rdf = any((own.format or format_of(path) or "") in RDF for path in paths)
+        rdf = any((own.format or format_of(path)) in (None, *RDF) for path in paths)
         try:
             return FilesSource(
                 own.name, self.settings.dir, paths, format=own.format, key=own.key or None,
@@ -226,7 +227,7 @@ class _Opening:
 
     def _mapping(self, own: SourceSettings, source: Source) -> RecordMapping:
         if own.python is not None:
-            function = self._loaded(own.python, "sources", own.name)
+            function = self._loaded(own.python, "sources", own.name, "python")
             if not callable(function):
                 raise self.settings.error(
                     f"{own.python!r} is {function!r}, not a function of a record.", "sources", own.name, "python"
@@ -251,7 +252,10 @@ class _Opening:
             self.notes.append(f"{own.name}: no map, so it is mapped directly under {self.base}def/.")
         else:
             self.direct.append(source)
-        return direct_mapping(own.name, self.base)
+        direct = direct_mapping(own.name, self.base)
+        if isinstance(source, FilesSource) and not all(own.format or format_of(path) for path in source.paths):
+            return _whatever_it_is(direct, rdf_mapping(own.name, self.base))
+        return direct
 
     def _rules(self) -> tuple[Rule, ...]:
         rules: list[Rule] = []
@@ -270,7 +274,9 @@ class _Opening:
                 self.files.append(path)
                 try:
                     rules.append(load_rq(path.stem, path.read_text("utf-8")))
-                except (RuleError, OSError, UnicodeDecodeError) as wrong:
+                except RuleError as wrong:
+                    raise SettingsError(self._shown(path), *_placed(wrong, path.read_text("utf-8"))) from wrong
+                except (OSError, UnicodeDecodeError) as wrong:
                     raise SettingsError(self._shown(path), None, str(wrong)) from wrong
         taken: set[str] = set()
         for rule in rules:
@@ -337,6 +343,24 @@ class _Opening:
         self.notes.append(f"There is no {FILE} here: {len(found.taken)} files are taken as they are.")
         self.notes += _shown_list("took", [(path, f"{format}, as {names[path]!r}") for path, format in found.taken])
         self.notes += _shown_list("skipped", found.skipped)
+
+
+def _whatever_it_is(table: RecordMapping, rdf: RecordMapping) -> RecordMapping:
+    """The mapping of a folder: rows of its tables and subjects of its RDF files."""
+
+    def program(record: Record) -> Iterable[str]:
+        subject = list(record.data) == ["statements"] and record.locator.endswith(">")
+        return (rdf if subject else table).program(record)
+
+    return replace(table, program=program, version=version_of("either", table.version, rdf.version))
+
+
+def _placed(wrong: RuleError, text: str) -> tuple[int | None, str]:
+    """Line and message: what the engine says of a text that is no SPARQL is a page of what it expected instead."""
+    if not isinstance(wrong.__cause__, Exception) or not isinstance(wrong.__cause__.__cause__, SyntaxError):
+        return None, str(wrong)
+    found = syntax_error(text, str(wrong.__cause__.__cause__))
+    return found.line or None, f"The rule is not SPARQL. {found.message}"
 
 
 def named(paths: Sequence[str]) -> dict[str, str]:

@@ -119,7 +119,9 @@ def spell_term(term: NamedNode | Literal) -> str:
 
 
 def statement(triple: Triple) -> str:
-    """A triple object as a spelled statement. Raises FactsError for blank nodes and triple terms."""
+    """A triple object as a spelled statement. Raises FactsError for blank nodes, triple terms and no triple."""
+    if not isinstance(triple, Triple):
+        raise FactsError(f"{triple!r:.80} is not a Triple. Give pyoxigraph's Triple(subject, predicate, value).")
     subject, predicate, value = triple.subject, triple.predicate, triple.object
     if not isinstance(subject, NamedNode) or not isinstance(value, (NamedNode, Literal)):
         raise FactsError(f"{triple} is not ground: give every node an IRI made from a stable key.")
