@@ -53,7 +53,7 @@ def _table(found: dict[str, Any], prefixes: dict[str, str]) -> None:
     rows = [[_cell(row.get(name), prefixes) for name in columns] for row in found["results"]["bindings"]]
     numbers = [name for at, name in enumerate(columns) if rows and all(_number(row[at]) for row in rows)]
     show.table(columns, rows, numbers=numbers)
-    show.aside(f"{len(rows)} row{'' if len(rows) == 1 else 's'}")
+    show.aside(show.count(len(rows), "row"))
 
 
 def _cell(term: dict[str, Any] | None, prefixes: dict[str, str]) -> str:
@@ -61,10 +61,7 @@ def _cell(term: dict[str, Any] | None, prefixes: dict[str, str]) -> str:
         return ""
     value = str(term["value"])
     if term["type"] == "uri":
-        best = max((iri for iri in prefixes.values() if value.startswith(iri)), key=len, default="")
-        local = value[len(best) :]
-        if best and local and not any(sign in local for sign in "/#?"):
-            return f"{next(name for name, iri in prefixes.items() if iri == best)}:{local}"
+        return show.prefixed(value, prefixes)
     return value
 
 

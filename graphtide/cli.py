@@ -140,7 +140,7 @@ def cli() -> None:
     """
 
 
-@command("init")
+@command("init", short_help="Draft graphtide.toml, a vocabulary and shapes from the data.")
 @click.option("--force", is_flag=True, help="Write over files that are there.")
 def init(dir: str, json: bool, force: bool) -> None:
     """Draft graphtide.toml, a vocabulary and shapes from the data, for you to edit."""
@@ -158,7 +158,9 @@ def init(dir: str, json: bool, force: bool) -> None:
     show.line("Read them, change what is wrong, then: graphtide up")
 
 
-@command("up", dir_option=False, json_option=False)
+@command(
+    "up", short_help="Keep the graph in step and serve it, with the Dagster UI.", dir_option=False, json_option=False
+)
 @click.argument("dir", default=".")
 @click.option("--port", type=int, default=None, help="The port of SPARQL and the query page (8000).")
 @click.option("--no-dagster", is_flag=True, help="Without the Dagster UI.")
@@ -169,7 +171,7 @@ def up(dir: str, port: int | None, no_dagster: bool) -> None:
     raise _Exit(run(dir, port=port, dagster=not no_dagster))
 
 
-@command("sync")
+@command("sync", short_help="Bring the graph in step with its sources, once.")
 @click.argument("source", nargs=-1)
 @click.option("--allow-deletes", is_flag=True, help="Let a read retract more than the fuse allows.")
 def sync(source: tuple[str, ...], allow_deletes: bool, dir: str, json: bool) -> None:
@@ -209,15 +211,25 @@ def _sync_table(reports: list[dict[str, Any]]) -> None:
         for note in report.get("notes") or ():
             show.aside(f"{report['source']}: {note}")
         for found in report.get("violations") or ():
-            where, message = str(found.get("locator") or report["source"]), str(found.get("message"))
-            show.aside(message if message.startswith(where) else f"{where}: {message}")
+            show.aside(_found(found, str(report["source"])))
+
+
+_OUTCOME = {"Violation": "refused", "Warning": "warning", "Info": "info"}
+
+
+def _found(found: dict[str, Any], source: str) -> str:
+    """`people.csv:9: refused: An e-mail address has an @.`"""
+    where = str(found.get("locator") or source)
+    message = str(found.get("message")).removeprefix(f"{where}: ")
+    outcome = "reported" if found.get("reported") == "wide" else _OUTCOME.get(str(found.get("severity")), "reported")
+    return f"{where}: {outcome}: {message}"
 
 
 def _seconds(value: Any) -> str:
     return "-" if value is None else f"{float(value):.2f} s"
 
 
-@command("serve", json_option=False)
+@command("serve", short_help="Keep the graph in step and serve SPARQL, without Dagster.", json_option=False)
 @click.option("--port", type=int, default=None, help="The port (8000).")
 def serve(dir: str, port: int | None) -> None:
     """Keep the graph in step and serve SPARQL over HTTP until Ctrl-C, without Dagster."""
@@ -226,7 +238,7 @@ def serve(dir: str, port: int | None) -> None:
     raise _Exit(run(dir, port=port, dagster=False))
 
 
-@command("query", json_option=False)
+@command("query", short_help="Ask SPARQL of the graph.", json_option=False)
 @click.argument("text", required=False)
 @click.option("-f", "--file", "file", metavar="FILE", help="Read the query from a file; - is standard input.")
 @click.option("--format", "format", type=click.Choice(["table", "json", "csv", "turtle"]), default=None)
@@ -245,19 +257,29 @@ def query(text: str | None, file: str | None, format: str | None, json: bool, di
     ask(dir, text or "", "json" if json else format)
 
 
-@command("validate")
+@command("validate", short_help="Check files against vocabulary and shapes; change nothing.")
 @click.argument("file", nargs=-1)
 def validate(file: tuple[str, ...], dir: str, json: bool) -> None:
     """Check FILEs, or all sources, against vocabulary and shapes, and change nothing."""
     from . import show
+    from .pipeline import PREFIXES
+    from .settings import load
     from .validate import validate as check
 
     found = check(dir, file)
     if json:
         show.document(found)
     else:
-        show.line(f"{found['records']} records read, {found['violations']} violations, {found['warnings']} warnings.")
-        rows = [[f["severity"], f["locator"], f["path"], f["value"], f["message"]] for f in found["findings"]]
+        counts = ", ".join(show.count(found[f"{one}s"], one) for one in ("violation", "warning"))
+        show.line(f"{show.count(found['records'], 'record')} read, {counts}.")
+        prefixes = {**PREFIXES, **load(dir).prefixes}
+        rows = [
+            [
+                f["severity"], f["locator"], show.prefixed(f["path"], prefixes), show.value(f["value"], prefixes),
+                f["message"].removeprefix(f"{f['locator']}: "),
+            ]
+            for f in found["findings"]
+        ]  # fmt: skip
         if rows:
             show.table(("severity", "where", "property", "value", "message"), rows)
         for problem in found["problems"]:
@@ -268,7 +290,7 @@ def validate(file: tuple[str, ...], dir: str, json: bool) -> None:
         raise _Exit(NO)
 
 
-@command("status")
+@command("status", short_help="Show each source: last seen, records, held, refused.")
 def status(dir: str, json: bool) -> None:
     """Show each source: when it was last seen, its records, what is held or refused, when it is read next."""
     from . import show
@@ -298,15 +320,19 @@ def status(dir: str, json: bool) -> None:
         if s["why"]:
             show.line(f"{s['name']}: polled, since {s['why']}")
         for check in s["checks"]:
-            counts = ", ".join(f"{check[kind]} {kind}" for kind in ("violations", "warnings") if check[kind])
-            show.line(f"{s['name']}: {check['label']}: {counts}")
+            counts = [show.count(check[f"{one}s"], one) for one in ("violation", "warning") if check[f"{one}s"]]
+            show.line(f"{s['name']}: {check['label']}: {', '.join(counts)}")
+    for one in found["reported"]:
+        show.line(_found(one, one["source"]))
     for note in found["notes"]:
         show.line(note)
 
 
-@command("changes")
-@click.option("--after", type=int, default=None, help="Only commits after this one; default the last --limit.")
-@click.option("--limit", type=int, default=20, help="At most so many commits (20).")
+@command("changes", short_help="List commits, and how much each added and removed.")
+@click.option(
+    "--after", type=click.IntRange(min=0), default=None, help="Only commits after this one; default the last --limit."
+)
+@click.option("--limit", type=click.IntRange(min=1), default=20, help="At most so many commits (20).")
 def changes(after: int | None, limit: int, dir: str, json: bool) -> None:
     """List commits: when, and how much each source added and removed."""
     from . import show
@@ -319,11 +345,11 @@ def changes(after: int | None, limit: int, dir: str, json: bool) -> None:
     if json:
         show.document({"changes": found})
         return
-    rows = [[c["commit"], c["time"], ", ".join(c["sources"]), c["added"], c["removed"]] for c in found]
+    rows = [[c["commit"], c["time"], ", ".join(c["sources"]) or "-", c["added"], c["removed"]] for c in found]
     show.table(("commit", "time", "sources", "added", "removed"), rows, numbers=("commit", "added", "removed"))
 
 
-@command("verify")
+@command("verify", short_help="Build the graph aside from its sources and compare.")
 @click.option("--repair", is_flag=True, help="Make the graph what a fresh build says; held facts stay.")
 def verify(repair: bool, dir: str, json: bool) -> None:
     """Build the graph aside from its sources and compare it with the store."""
@@ -343,14 +369,14 @@ def verify(repair: bool, dir: str, json: bool) -> None:
         raise _Exit(NO)
 
 
-@command("forget")
+@command("forget", short_help="Remove the facts of a source the settings no longer name.")
 @click.argument("source")
 def forget(source: str, dir: str, json: bool) -> None:
     """Remove the facts of a SOURCE that the settings no longer name."""
     _one(dir, json, lambda engine: engine.forget(source), f"The facts of {source!r} are removed")
 
 
-@command("rename")
+@command("rename", short_help="Move the facts of a source to a new name.")
 @click.argument("old")
 @click.argument("new")
 def rename(old: str, new: str, dir: str, json: bool) -> None:
@@ -358,7 +384,7 @@ def rename(old: str, new: str, dir: str, json: bool) -> None:
     _one(dir, json, lambda engine: engine.rename(old, new), f"{old!r} is now {new!r}")
 
 
-@command("export")
+@command("export", short_help="Write the graph out as TriG, N-Quads or GraphML.")
 @click.option("--format", "format", type=click.Choice(["trig", "nquads", "graphml"]), default="trig")
 @click.option("-o", "--output", metavar="FILE", default=None, help="Write to a file instead of standard output.")
 def export(format: str, output: str | None, dir: str, json: bool) -> None:
@@ -382,7 +408,7 @@ def export(format: str, output: str | None, dir: str, json: bool) -> None:
         show.line(f"wrote {path} ({show.bytes_(path.stat().st_size)})")
 
 
-@command("erase")
+@command("erase", short_help="Take a record or an IRI out of everything, for good.")
 @click.argument("what", metavar="RECORD|IRI")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def erase(what: str, yes: bool, dir: str, json: bool) -> None:
@@ -392,7 +418,7 @@ def erase(what: str, yes: bool, dir: str, json: bool) -> None:
     _one(dir, json, lambda engine: engine.erase(what), f"{what} is erased, here and in the history")
 
 
-@command("backup")
+@command("backup", short_help="Copy the whole store to a new folder.")
 @click.argument("dest")
 def backup(dest: str, dir: str, json: bool) -> None:
     """Copy the whole store, consistent, to the new folder DEST, also while it is written to."""
@@ -409,7 +435,7 @@ def backup(dest: str, dir: str, json: bool) -> None:
         show.line(f"wrote {path}")
 
 
-@command("restore")
+@command("restore", short_help="Put the store of a backup in place.")
 @click.argument("src")
 @click.option("--force", is_flag=True, help="Replace the store that is there.")
 def restore(src: str, force: bool, dir: str, json: bool) -> None:

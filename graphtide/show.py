@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -61,6 +62,28 @@ def text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     return str(value)
+
+
+def prefixed(iri: str, prefixes: Mapping[str, str]) -> str:
+    """An IRI as `prefix:local` where a prefix leaves a plain local name; else as it is."""
+    best = max((space for space in prefixes.values() if iri.startswith(space)), key=len, default="")
+    local = iri[len(best) :]
+    if best and local and not any(sign in local for sign in "/#?"):
+        return f"{next(name for name, space in prefixes.items() if space == best)}:{local}"
+    return iri
+
+
+def value(term: str, prefixes: Mapping[str, str]) -> str:
+    """What an N-Triples term says, without quotes and datatype."""
+    if term.startswith("<") and term.endswith(">"):
+        return prefixed(term[1:-1], prefixes)
+    found = re.fullmatch(r'"(.*)"(?:\^\^<[^>]*>|@[A-Za-z0-9-]+)?', term, re.DOTALL)
+    return found.group(1) if found else term
+
+
+def count(number: int, thing: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def ago(seconds: float | None) -> str:

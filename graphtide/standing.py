@@ -12,11 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ontology.facts import GT
 from sparql import checkpoint, journal
 from sparql.log import FOLDER, LogReader, read_head, segments
 from sparql.names import Names
 
 SEEN = "seen.json"
+OURS = {
+    GT + "MappingError": "Values fit their mapping", GT + "DuplicateKey": "Keys are used once",
+    GT + "UnusableRecord": "Records can be read", GT + "UnknownTerm": "Terms are known",
+    GT + "UnownedNamespace": "Namespaces have a vocabulary",
+}  # fmt: skip
+"""What a person reads for a check that is no shape."""
+MOST_REPORTED = 20
 ORPHANED = "is not in graphtide.toml any more: its facts stay until `graphtide forget {name}`."
 
 
@@ -79,7 +87,7 @@ def status(
     state = project.settings.state
     names: Names = project.names
     stored = {row["name"]: row for row in journal.source_rows(graph, names)}
-    labels = dict(project.shapes.names())
+    labels = OURS | dict(project.shapes.names())
     rows = []
     for one in project.pipelines:
         row = stored.pop(one.name, None)
@@ -94,7 +102,8 @@ def status(
         "dir": str(project.settings.dir), "base": project.settings.base, "commit": commit,
         "commit_time": commit_time if commit else None, "writer": dict(writer) if writer else None,
         "checkpoint": kept.commit if kept is not None else None, "free_bytes": free.f_bavail * free.f_frsize,
-        "sources": rows, "notes": [*(notes or []), *failing],
+        "sources": rows, "reported": journal.reported(graph, names, limit=MOST_REPORTED, how="wide"),
+        "notes": [*(notes or []), *failing],
     }  # fmt: skip
 
 

@@ -104,9 +104,11 @@ def refusals(graph: Asked, names: Names, source: str | None = None, limit: int =
     return _findings(graph, names, "refused", source, limit)
 
 
-def reported(graph: Asked, names: Names, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-    """Findings that refuse nothing: warnings of accepted records, and what needs other records (`reported: "wide"`)."""
-    return _findings(graph, names, "reported", source, limit)
+def reported(
+    graph: Asked, names: Names, source: str | None = None, limit: int = 100, *, how: str = ""
+) -> list[dict[str, Any]]:
+    """Findings that refuse nothing: warnings of accepted records (`how` "local"), what needs other records ("wide")."""
+    return _findings(graph, names, "reported", source, limit, how)
 
 
 def violations(graph: Asked, names: Names, source: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -140,14 +142,16 @@ def commits(graph: Asked, names: Names, limit: int = 20) -> list[dict[str, Any]]
     ]  # fmt: skip
 
 
-def _findings(graph: Asked, names: Names, kind: str, source: str | None, limit: int) -> list[dict[str, Any]]:
+def _findings(
+    graph: Asked, names: Names, kind: str, source: str | None, limit: int, how: str = ""
+) -> list[dict[str, Any]]:
     mine = f"FILTER(STRSTARTS(STR(?g), {string(names.record(source, ''))}))" if source is not None else ""
     only = f"?v <{GT}refused> ?r ." if kind == "refused" else f"FILTER NOT EXISTS {{ ?v <{GT}refused> ?any }}"
     place = f"OPTIONAL {{ ?r <{GT}locator> ?at }}" if kind == "refused" else ""
     text = f"""SELECT ?v ?g ?sev ?msg ?how ?focus ?path ?field ?value ?constraint ?shape ?at ?stands {{
         GRAPH <{names.quarantine}> {{
             ?v <{GT}record> ?g ; <{SH}resultSeverity> ?sev ; <{SH}resultMessage> ?msg ; <{GT}reported> ?how .
-            {mine} {only}
+            {mine} {only} {f"FILTER(STR(?how) = {string(how)})" if how else ""}
             OPTIONAL {{ ?v <{SH}focusNode> ?focus }} OPTIONAL {{ ?v <{SH}resultPath> ?path }}
             OPTIONAL {{ ?v <{GT}field> ?field }} OPTIONAL {{ ?v <{SH}value> ?value }}
             OPTIONAL {{ ?v <{SH}sourceConstraintComponent> ?constraint }}

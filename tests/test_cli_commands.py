@@ -93,6 +93,10 @@ def test_the_webshop_is_loaded_refused_reported_and_asked(shop: Path) -> None:
     assert owners == [{"t": "https://webshop.example/team/Checkout"}]
     checks = {one["name"]: one["checks"] for one in told(shop, "status")["sources"]}
     assert "Services have an owner" in {check["label"] for check in checks["services"]}
+    status = run(shop, "status").stdout
+    assert "services: Values fit their mapping: 1 violation\n" in status
+    assert "services.csv:15: reported: No team with this service's team name is known.\n" in status
+    assert "shop:email        hana.webshop.example  An e-mail" in run(shop, "validate", code=1).stdout
 
 
 def test_syncing_again_writes_nothing(shop: Path) -> None:
