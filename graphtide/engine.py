@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyoxigraph import Literal, NamedNode
+
 from sources.files import FilesSource
 from sources.patterns import escape
 from sources.record import Batch, Record
@@ -22,10 +24,10 @@ from sparql.store import restore as restore_store
 from sparql.sync import Plan, SyncReport, batches_of, build, erase, forget, rename, scopes_of, sync_many, verify
 from transforms.direct import direct_mapping
 
-from . import ontology_source, rooms, standing
+from . import ontology_source, rooms, show, standing
 from .own_source import sound, sound_record
 from .pipeline import Pipeline, Project
-from .scrub import scrub
+from .scrub import TELLING, scrub
 from .settings import FILE, Settings, SettingsError, load, state_of
 
 Emit = Callable[[dict[str, Any]], None]
@@ -163,10 +165,11 @@ class Engine:
     def erase(self, what: str) -> dict[str, Any]:
         """A record (SOURCE/KEY) or an IRI is out of store, history, log, quarantine and caches. Raises Unknown."""
         with self.lock:
+            source, key = self.store.names.parse(what.strip("<>")) or what.partition("/")[::2]
+            words = {what.strip("<>"), *self._said(what.strip("<>"), source, key)}
             found = erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
-            record = what.removeprefix(f"{self.settings.base}record/")
-            sources = [record.partition("/")[0]] if found["erased"] == "record" else None
-            notes = scrub(self.settings.state, sources, [what, what.rpartition("/")[2] if sources else ""])
+            of_record = found["erased"] == "record"
+            notes = scrub(self.settings.state, [source] if of_record else None, words | {key} if of_record else words)
             return {**found, "notes": [*found["notes"], *notes]}
 
     def reload(self) -> dict[str, Any]:
@@ -254,6 +257,18 @@ class Engine:
         self.close()
 
     # -- how
+
+    def _said(self, what: str, source: str, key: str) -> set[str]:
+        """The values by which a log line would give away what a record, or an IRI, says."""
+        graph = self.store.names.record(source, key)
+        terms = [quad.object for quad in self.store.match(None, None, None, NamedNode(graph))]
+        with suppress(ValueError):
+            terms += [quad.object for quad in self.store.match(NamedNode(what), None, None, None)]
+        said = {str(term.value) for term in terms if isinstance(term, Literal)}
+        for one in journal.refusals(self.store, self.store.names, source, 10_000):
+            if one["record"] == graph:
+                said |= {show.value(one["value"], {}), one["locator"]}
+        return {value for value in said if len(value) >= TELLING}
 
     def _chosen(self, sources: Iterable[str] | None) -> list[Pipeline]:
         if sources is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 LOGS, DAGSTER = "logs", "dagster"
+TELLING = 4
+"""A shorter value is in too many lines to tell anything."""
 WAIT = 20.0
 """Seconds to wait for a database that Dagster is writing to."""
 
@@ -20,10 +23,10 @@ def scrub(state: Path, sources: Iterable[str] | None, words: Iterable[str]) -> l
     Dagster keeps sample rows and violations of a source; which value came from which record is not told there, so the
     whole of its history goes. Returns a note for each file that could not be cleaned.
     """
-    words = [word for word in words if word]
+    words = [word for word in words if word.strip()]
     notes: list[str] = []
     for folder in (state / LOGS, state / DAGSTER):
-        for path in sorted(folder.glob("*.log*")) if folder.is_dir() else ():
+        for path in sorted(folder.glob("*.log*")) if folder.is_dir() and words else ():
             _without(path, words)
     home = state / DAGSTER
     for path in sorted(home.rglob("*.db")) if home.is_dir() else ():
@@ -39,8 +42,8 @@ def scrub(state: Path, sources: Iterable[str] | None, words: Iterable[str]) -> l
 def _without(path: Path, words: list[str]) -> None:
     """In place, since whoever writes the file has it open."""
     lines = path.read_bytes().splitlines(keepends=True)
-    needles = [word.encode() for word in words]
-    kept = [line for line in lines if not any(needle in line for needle in needles)]
+    needles = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in sorted(words)).encode())
+    kept = [line for line in lines if not needles.search(line)]
     if len(kept) != len(lines):
         with path.open("r+b") as file:
             file.write(b"".join(kept))

@@ -193,8 +193,14 @@ def test_what_is_erased_is_nowhere_in_the_folder(shop: Path) -> None:
     people.write_text(people.read_text() + "zed,Zedekiah Unforgettable,zed@webshop.example,2024-01-01\n")
     run(shop, "sync")
     people.write_text("\n".join(people.read_text().splitlines()[:-1]) + "\n")
+    logs = shop / ".graphtide" / "logs"
+    logs.mkdir()
+    (logs / "writer.log").write_text(
+        "people.csv:18: 'Zedekiah Unforgettable' is new\nzed: changed\nzedoary: changed\nzed@webshop.example\n"
+    )
     run(shop, "erase", "people/zed", "--yes")
     run(shop, "sync")
+    assert (logs / "writer.log").read_text() == "zedoary: changed\n"
     for path in (shop / ".graphtide").rglob("*"):
         assert not path.is_file() or b"Unforgettable" not in path.read_bytes(), path
     assert "Nothing in the graph" in run(shop, "erase", "people/nobody", "--yes", code=2).stderr
