@@ -51,6 +51,21 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("loaded") / "shop"
+    shutil.copytree(WEBSHOP, folder, ignore=shutil.ignore_patterns(".graphtide"))
+    run(folder, "sync")
+    return folder
+
+
+@pytest.fixture
+def synced(loaded: Path, tmp_path: Path) -> Path:
+    """The web shop, synced."""
+    shutil.copytree(loaded, tmp_path / "shop")
+    return tmp_path / "shop"
+
+
 def test_a_folder_of_tables_without_settings_just_works(fruit: Path) -> None:
     result = run(fruit, "sync")
     assert "fruit" in result.stdout and "took fruit.csv: csv" in result.stderr
@@ -99,38 +114,35 @@ def test_the_webshop_is_loaded_refused_reported_and_asked(shop: Path) -> None:
     assert "shop:email        hana.webshop.example  An e-mail" in run(shop, "validate", code=1).stdout
 
 
-def test_syncing_again_writes_nothing(shop: Path) -> None:
-    run(shop, "sync")
-    before = told(shop, "status")["commit"]
-    again = told(shop, "sync")["sources"]
+def test_syncing_again_writes_nothing(synced: Path) -> None:
+    before = told(synced, "status")["commit"]
+    again = told(synced, "sync")["sources"]
     assert [one["changed"] for one in again] == [0] * len(again)
-    assert told(shop, "status")["commit"] == before
+    assert told(synced, "status")["commit"] == before
 
 
-def test_changes_lists_the_bulk_load_and_what_came_after(shop: Path) -> None:
-    run(shop, "sync")
-    people = shop / "people.csv"
+def test_changes_lists_the_bulk_load_and_what_came_after(synced: Path) -> None:
+    people = synced / "people.csv"
     people.write_text(people.read_text().replace("hana.webshop", "hana@webshop"))
-    run(shop, "sync")
-    found = told(shop, "changes")["changes"]
+    run(synced, "sync")
+    found = told(synced, "changes")["changes"]
     assert "services" in found[0]["sources"] and found[0]["added"] > 300
     assert found[-1]["sources"] == ["people"] and found[-1]["added"] == 4
-    assert "people" in run(shop, "changes", "--limit", "1").stdout
+    assert "people" in run(synced, "changes", "--limit", "1").stdout
 
 
-def test_verify_is_clean_and_finds_and_mends_a_difference(shop: Path) -> None:
-    run(shop, "sync")
-    assert told(shop, "verify")["clean"] is True
+def test_verify_is_clean_and_finds_and_mends_a_difference(synced: Path) -> None:
+    assert told(synced, "verify")["clean"] is True
     from sparql.log import Change
     from sparql.store import open_store
 
     said = '<https://webshop.example/x> <https://webshop.example/y> "z"'
-    with open_store(shop / ".graphtide", "https://webshop.example/") as store:
+    with open_store(synced / ".graphtide", "https://webshop.example/") as store:
         store.commit(Change(added={"": frozenset({said})}))
-    assert told(shop, "verify", code=1)["differences"]
-    assert told(shop, "verify", "--repair")["repaired"] is True
-    assert told(shop, "verify")["clean"] is True
-    assert not rows(shop, "SELECT ?s WHERE { ?s ?p ?o FILTER(?o = 'z') }")
+    assert told(synced, "verify", code=1)["differences"]
+    assert told(synced, "verify", "--repair")["repaired"] is True
+    assert told(synced, "verify")["clean"] is True
+    assert not rows(synced, "SELECT ?s WHERE { ?s ?p ?o FILTER(?o = 'z') }")
 
 
 def test_validate_names_every_bad_row_and_commits_nothing(shop: Path) -> None:
@@ -143,42 +155,39 @@ def test_validate_names_every_bad_row_and_commits_nothing(shop: Path) -> None:
     assert not (shop / ".graphtide" / "store.json").exists()
 
 
-def test_a_source_that_left_the_settings_is_orphaned_until_forgotten(shop: Path) -> None:
-    run(shop, "sync")
-    settings = shop / "graphtide.toml"
+def test_a_source_that_left_the_settings_is_orphaned_until_forgotten(synced: Path) -> None:
+    settings = synced / "graphtide.toml"
     text = settings.read_text()
     start = text.index("[sources.oncall]")
     settings.write_text(text[:start] + text[text.index("[sources.incidents]") :])
-    assert "still a source" in run(shop, "forget", "people", code=2).stderr
-    status = {one["name"]: one["state"] for one in told(shop, "status")["sources"]}
+    assert "still a source" in run(synced, "forget", "people", code=2).stderr
+    status = {one["name"]: one["state"] for one in told(synced, "status")["sources"]}
     assert status["oncall"] == "orphaned" and status["people"] == "ok"
-    run(shop, "sync")
-    assert rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
-    assert told(shop, "forget", "oncall")["gone"] == 7
-    assert not rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
-    assert told(shop, "verify")["clean"] is True
+    run(synced, "sync")
+    assert rows(synced, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
+    assert told(synced, "forget", "oncall")["gone"] == 7
+    assert not rows(synced, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")
+    assert told(synced, "verify")["clean"] is True
 
 
-def test_rename_moves_facts_and_settings(shop: Path) -> None:
-    run(shop, "sync")
-    before = rows(shop, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s")
-    run(shop, "rename", "people", "staff")
-    assert "[sources.staff.map.columns]" in (shop / "graphtide.toml").read_text()
-    assert "people" not in {one["name"] for one in told(shop, "status")["sources"]}
-    run(shop, "sync")
-    assert rows(shop, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s") == before
-    records = rows(shop, "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s a gt:Person } }")
+def test_rename_moves_facts_and_settings(synced: Path) -> None:
+    before = rows(synced, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s")
+    run(synced, "rename", "people", "staff")
+    assert "[sources.staff.map.columns]" in (synced / "graphtide.toml").read_text()
+    assert "people" not in {one["name"] for one in told(synced, "status")["sources"]}
+    run(synced, "sync")
+    assert rows(synced, "SELECT ?s WHERE { ?s a gt:Person } ORDER BY ?s") == before
+    records = rows(synced, "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s a gt:Person } }")
     assert all("/record/staff/" in row["g"] for row in records)
-    assert told(shop, "verify")["clean"] is True
+    assert told(synced, "verify")["clean"] is True
 
 
 @pytest.mark.parametrize("format", ["trig", "nquads", "graphml"])
-def test_export_writes_a_file_that_parses(shop: Path, tmp_path: Path, format: str) -> None:
+def test_export_writes_a_file_that_parses(synced: Path, tmp_path: Path, format: str) -> None:
     from pyoxigraph import RdfFormat, parse
 
-    run(shop, "sync")
     out = tmp_path / "graph.out"
-    assert told(shop, "export", "--format", format, "-o", str(out))["bytes"] == out.stat().st_size
+    assert told(synced, "export", "--format", format, "-o", str(out))["bytes"] == out.stat().st_size
     if format == "graphml":
         from defusedxml.ElementTree import parse as parse_xml
 
@@ -206,17 +215,16 @@ def test_what_is_erased_is_nowhere_in_the_folder(shop: Path) -> None:
     assert "Nothing in the graph" in run(shop, "erase", "people/nobody", "--yes", code=2).stderr
 
 
-def test_a_backup_is_restored(shop: Path, tmp_path: Path) -> None:
-    run(shop, "sync")
+def test_a_backup_is_restored(synced: Path, tmp_path: Path) -> None:
     count = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
-    before = rows(shop, count)
-    run(shop, "backup", str(tmp_path / "copy"))
-    (shop / "people.csv").write_text("login,name,email,joined\nada,Ada Example,ada@webshop.example,2019-02-01\n")
-    run(shop, "sync")
-    assert rows(shop, count) != before
-    assert "--force" in run(shop, "restore", str(tmp_path / "copy"), code=2).stderr
-    run(shop, "restore", str(tmp_path / "copy"), "--force")
-    assert rows(shop, count) == before
+    before = rows(synced, count)
+    run(synced, "backup", str(tmp_path / "copy"))
+    (synced / "people.csv").write_text("login,name,email,joined\nada,Ada Example,ada@webshop.example,2019-02-01\n")
+    run(synced, "sync")
+    assert rows(synced, count) != before
+    assert "--force" in run(synced, "restore", str(tmp_path / "copy"), code=2).stderr
+    run(synced, "restore", str(tmp_path / "copy"), "--force")
+    assert rows(synced, count) == before
 
 
 def test_init_drafts_what_then_syncs_without_a_refusal(fruit: Path) -> None:
@@ -229,14 +237,13 @@ def test_init_drafts_what_then_syncs_without_a_refusal(fruit: Path) -> None:
     assert told(fruit, "validate")["violations"] == 0
 
 
-def test_query_writes_csv_json_and_turtle(shop: Path) -> None:
-    run(shop, "sync")
+def test_query_writes_csv_json_and_turtle(synced: Path) -> None:
     ask = "SELECT ?l WHERE { <https://webshop.example/team/Finance> rdfs:label ?l }"
-    assert run(shop, "query", ask, "--format", "csv").stdout.splitlines() == ["l", "Finance"]
-    turtle = run(shop, "query", "CONSTRUCT WHERE { <https://webshop.example/team/Finance> a ?c }").stdout
+    assert run(synced, "query", ask, "--format", "csv").stdout.splitlines() == ["l", "Finance"]
+    turtle = run(synced, "query", "CONSTRUCT WHERE { <https://webshop.example/team/Finance> a ?c }").stdout
     assert "gt:Team" in turtle
-    assert run(shop, "query", "ASK { ?s a gt:Team }").stdout == "yes\n"
-    error = run(shop, "query", "SELECT WHERE {", code=2)
+    assert run(synced, "query", "ASK { ?s a gt:Team }").stdout == "yes\n"
+    error = run(synced, "query", "SELECT WHERE {", code=2)
     assert "Traceback" not in error.stderr and "line 1" in error.stderr.lower()
 
 
@@ -246,15 +253,14 @@ def test_a_broken_settings_file_is_refused_with_its_line(fruit: Path) -> None:
     assert error.startswith("graphtide.toml:3: ") and "'key'" in error
 
 
-def test_a_source_that_cannot_be_read_is_held_and_the_others_go_on(shop: Path) -> None:
-    run(shop, "sync")
-    (shop / "oncall.json").write_text('{"shifts": [')
-    people = shop / "people.csv"
+def test_a_source_that_cannot_be_read_is_held_and_the_others_go_on(synced: Path) -> None:
+    (synced / "oncall.json").write_text('{"shifts": [')
+    people = synced / "people.csv"
     people.write_text(people.read_text().replace("Ada Example", "Ada Changed"))
-    report = {one["source"]: one for one in told(shop, "sync", code=3)["sources"]}
+    report = {one["source"]: one for one in told(synced, "sync", code=3)["sources"]}
     assert report["oncall"]["held"] == 7 and "oncall.json:1" in report["oncall"]["held_scopes"]["oncall.json"]
     assert report["people"]["changed"] == 1
-    assert len(rows(shop, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")) == 7
+    assert len(rows(synced, "SELECT ?s WHERE { ?s a <https://webshop.example/ns#Shift> }")) == 7
 
 
 def test_two_syncs_at_once_do_not_fail_on_the_lock(shop: Path) -> None:
