@@ -203,7 +203,7 @@ class Writer:
             self._polls[name] = now + every
         else:
             self._polls.pop(name, None)
-        if report.changed or report.gone or report.rejected:
+        if report.changed or report.gone or report.violations:
             log.info("%s: %s changed, %s gone, %s rejected, commit %s", name, report.changed, report.gone,
                      report.rejected, report.commit)  # fmt: skip
 
