@@ -217,14 +217,16 @@ def _whole(view: Folder, prefix: tuple[str, ...], owners: Sequence[str]) -> dg.A
     def whole_graph(context: dg.AssetExecutionContext) -> Iterator[Any]:
         found = folder.status(view.dir)
         version = dg.DataVersion(str(found["commit"]))
-        for rule in rules:
-            query = derived_by(view.names, "/".join(rule.key.path[len(prefix) + 1 :]))
-            yield dg.MaterializeResult(
-                rule.key, metadata={"query": dg.MetadataValue.url(query_url(view.page, query))}, data_version=version
-            )
+        for rule in view.rules:
+            yield dg.MaterializeResult(rule_key(prefix, rule), metadata=rule_metadata(view, rule), data_version=version)
         yield dg.MaterializeResult(graph_key(prefix), metadata=whole_metadata(view, found), data_version=version)
 
     return whole_graph
+
+
+def rule_metadata(view: Folder, rule: str) -> dict[str, Any]:
+    """Where to look at what a rule derives."""
+    return {"query": dg.MetadataValue.url(query_url(view.page, derived_by(view.names, rule)))}
 
 
 def whole_metadata(view: Folder, found: Mapping[str, Any]) -> dict[str, Any]:

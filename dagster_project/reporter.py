@@ -17,9 +17,9 @@ from typing import Any
 import dagster as dg
 
 from dagster_project import checks, folder
-from dagster_project.definitions import data_versions, stage_metadata, summary, whole_metadata
+from dagster_project.definitions import data_versions, rule_metadata, stage_metadata, summary, whole_metadata
 from dagster_project.folder import Folder, SourceView
-from dagster_project.keys import STAGES, asset_key, graph_key
+from dagster_project.keys import STAGES, asset_key, graph_key, rule_key
 from dagster_project.metadata import COUNTS
 from dagster_project.retention import prune
 from sparql.log import LogGap, LogReader, read_head
@@ -108,6 +108,7 @@ class Reporter:
         self.log: LogReader | None = None
         self.read = 0
         self.anew = False
+        self._whole = False
         self.events = 0
         self._findings: dict[str, tuple[Report, Sequence[Report]]] = {}  # source -> how it stood, and what was wrong
         self._at: dict[str, float] = {}  # what was done -> when
@@ -160,7 +161,7 @@ class Reporter:
     def prune(self) -> int:
         """Let old events go: how many rows went."""
         every = sum(len(source.checks) + 2 for source in self.view.sources)
-        return prune(self.instance, 3 * len(self.view.sources) + 1, every)
+        return prune(self.instance, 3 * len(self.view.sources) + len(self.view.rules) + 1, every)
 
     def look_again(self) -> None:
         """Take up the folder's settings as they are; when they are wrong the old stay, and the writer says why."""
@@ -262,10 +263,14 @@ class Reporter:
             for stage in STAGES[:2]:
                 if source is not None:
                     self._materialise(source, stage, tally, rows.get(name, {}))
-        if due and status:
+        self._whole = self._whole or bool(due)
+        if self._whole and status and self._due("whole", SLOWLY, now):
+            self._whole, self._at["whole"] = False, now
             version = {"dagster/data_version": str(status["commit"])}
-            shown = whole_metadata(self.view, status)
-            self._report(dg.AssetMaterialization(graph_key(self.prefix), metadata=shown, tags=version))
+            shown = {rule_key(self.prefix, rule): rule_metadata(self.view, rule) for rule in self.view.rules}
+            shown[graph_key(self.prefix)] = whole_metadata(self.view, status)
+            for key, metadata in shown.items():
+                self._report(dg.AssetMaterialization(key, metadata=metadata, tags=version))
 
     def _report(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
         self.instance.report_runless_asset_event(event)

@@ -59,9 +59,13 @@ def shop(tmp_path: Path) -> Path:
     (tmp_path / "services.csv").write_text("name,tier\ncart,1\npay,2\n")
     (tmp_path / "graphtide.toml").write_text(
         'base = "https://shop.example/"\n[prefixes]\nshop = "https://shop.example/ns#"\n'
-        '[ontology]\nshapes = ["shapes.ttl"]\n[sources.services]\npath = "services.csv"\nkey = "name"\n'
+        '[ontology]\nshapes = ["shapes.ttl"]\n[rules]\nfiles = ["named.rq"]\n'
+        '[sources.services]\npath = "services.csv"\nkey = "name"\n'
         '[sources.services.map]\nclass = "shop:Service"\niri = "service/{name}"\n'
         '[sources.services.map.columns]\ntier = "shop:tier"\n'
+    )
+    (tmp_path / "named.rq").write_text(
+        "PREFIX shop: <https://shop.example/ns#> CONSTRUCT { ?s shop:ranked ?tier } WHERE { ?s shop:tier ?tier }"
     )
     (tmp_path / "shapes.ttl").write_text(
         "@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix shop: <https://shop.example/ns#> .\n"
@@ -130,7 +134,7 @@ def test_records_facts_and_the_whole_graph_are_reported_once_a_minute(shop, writ
         reporter.step(float(now))
     assert len(seen(instance, "services", "graph")) == 26
     assert [one["changed"] for one in seen(instance, "services", "records")] == [1, 12, 12]
-    assert len(seen(instance, "graph")) == 3
+    assert len(seen(instance, "graph")) == len(seen(instance, "rules", "named")) == 3
 
 
 def test_a_check_is_reported_when_its_outcome_changes_and_not_before(shop, writer, instance):
