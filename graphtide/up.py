@@ -118,7 +118,8 @@ class _Up:
         child.last.clear()
         child.process = subprocess.Popen(
             child.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", start_new_session=True, env={**os.environ, "GRAPHTIDE_SUPERVISOR": str(os.getpid()), "PYTHONSAFEPATH": "1"},
+            errors="replace", start_new_session=True,
+            env={**os.environ, "GRAPHTIDE_SUPERVISOR": str(os.getpid()), "PYTHONSAFEPATH": "1"},
         )  # fmt: skip
         child.started = time.monotonic()
         threading.Thread(target=self._listen, args=(child, child.process), daemon=True).start()
