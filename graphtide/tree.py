@@ -219,7 +219,11 @@ class Tree:
         if event.mask & inotify.IGNORED:
             self._names.pop(event.wd, None)
             for folder in folders:
-                self._leave(folder, told=folder not in self._roots)
+                # Deleted files were told one by one before this: what is left was unmounted, which deletes nothing.
+                unsaid = bool(self._files.get(folder))
+                self._leave(folder, told=False)
+                if unsaid:
+                    self._tell("lost", folder)
         elif event.mask & _SELF:
             for folder in folders:
                 if folder not in self._roots and _identity(folder) is None:

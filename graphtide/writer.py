@@ -128,7 +128,10 @@ class Writer:
                 self._reload_at = now
                 continue
             for source, scope in self.engine.project.scopes_of(Path(one.path)):
-                scopes[source, scope] = one.gone
+                if one.gone and self._homeless(source, one.path):
+                    self._polls[source] = now  # a missing folder is no deletion: read whole, the source is held
+                else:
+                    scopes[source, scope] = one.gone
         if self._reload_at is not None and self._reload_at <= now:
             self._reload(now)
         if self._lost:
@@ -240,9 +243,9 @@ class Writer:
             with suppress(OSError):
                 folders |= {Path(os.path.abspath(folder)) for folder in getattr(source, "watched", list)()}
         self._keep = frozenset(str(folder) for folder in (*folders, *(path.parent for path in project.files)))
-        outside = [folder for folder in folders if folder != root and root not in folder.parents]
+        # Each folder is a root of its own, since only a root is looked for again after it vanished or was mounted over.
         before, self._watch = self._watch, Watch(
-            [Root(str(root)), *(Root(str(folder)) for folder in outside)], self.tell, self._skip,
+            [Root(str(folder)) for folder in folders], self.tell, self._skip,
             poll_seconds=engine.settings.limits.poll_seconds,
         )  # fmt: skip
         if before is not None:
@@ -253,6 +256,12 @@ class Writer:
             every = project.every(name)
             if every is not None:
                 self._polls.setdefault(name, time.monotonic() + every)
+
+    def _homeless(self, source: str, path: str) -> bool:
+        """Whether the folder in which the source's files live is missing, and not the file alone."""
+        found = self.engine.project.pipeline(source)
+        folders: list[Path] = getattr(found[1], "watched", list)() if found else []
+        return any(Path(path).is_relative_to(folder) and not folder.is_dir() for folder in folders)
 
     def _skip(self, folder: str) -> bool:
         """Folders nobody reads: our state, hidden ones and installed code, unless a source names something in them."""

@@ -24,7 +24,7 @@ def source_rows(graph: Asked, names: Names) -> list[dict[str, Any]]:
         name = found["n"].value
         rejected, held = standing(graph, names, name)
         broken = held_scopes(graph, names, name)
-        message = found["h"].value if found["h"] else "; ".join(broken.values())
+        message = found["h"].value if found["h"] else "; ".join(dict.fromkeys(broken.values()))
         rows.append({
             "name": name, "records": int(found["r"].value), "rejected": rejected, "held": held, "message": message,
             "scopes": _number(graph, f'''SELECT (COUNT(*) AS ?n) {{ GRAPH <{names.cursor}> {{

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -255,3 +256,28 @@ def test_a_source_with_a_clock_and_no_events_is_polled(tmp_path: Path) -> None:
         until(lambda: holds("three"))
         row = next(row for row in writer.engine.status()["sources"] if row["name"] == "clock")
         assert row["mode"] == "polling" and row["next_poll"]
+
+
+@pytest.mark.parametrize("remove", [shutil.rmtree, lambda tables: tables.rename(tables.with_name("away"))])
+def test_a_folder_that_disappears_holds_its_facts_until_it_is_back(
+    tmp_path: Path, remove: Callable[[Path], object]
+) -> None:
+    project(tmp_path)
+    tables = tmp_path / "tables"
+    (tables / "a.csv").write_text("id,text\n1,one\n")
+    with writing(tmp_path) as writer:
+
+        def holds(value: str) -> bool:
+            return bool(writer.engine.store.query(f'ASK {{ ?s ?p "{value}" }}'))
+
+        def message() -> str:
+            return str(next(row for row in writer.engine.status()["sources"] if row["name"] == "rows")["message"])
+
+        until(lambda: holds("one"))
+        remove(tables)
+        until(lambda: "stays until it is back" in message())
+        assert holds("one")
+        tables.mkdir()
+        (tables / "a.csv").write_text("id,text\n1,one\n2,two\n")
+        until(lambda: holds("two"))
+        assert holds("one") and message() == ""

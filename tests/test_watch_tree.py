@@ -354,3 +354,14 @@ def test_an_event_of_a_folder_no_longer_watched_is_nothing(tmp_path: Path) -> No
     tree._on(Event(77777, inotify.CREATE, "x"))
     tree._on(Event(77777, inotify.IGNORED, ""))
     tree.close()
+
+
+def test_an_unmounted_folder_is_lost_and_deletes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x.csv").write_text("1")
+    heard = Heard(tmp_path)
+    tree = Tree(heard, lambda path: False, lambda root, reason: None)
+    tree.add(Root(str(tmp_path)))
+    tree._on(Event(tree._wd[str(tmp_path / "d")], inotify.IGNORED, ""))
+    assert heard.told == [("found", "d/x.csv"), ("lost", "d")]
+    tree.close()
