@@ -293,3 +293,12 @@ def test_the_generated_pages_are_as_the_code_says() -> None:
     docs = WEBSHOP.parents[1] / "docs"
     for name, text in pages().items():
         assert (docs / name).read_text() == text, f"docs/{name} is stale: make docs"
+
+
+def test_what_is_found_of_records_that_go_with_a_rule_goes_too(shop: Path) -> None:
+    run(shop, "sync")
+    (shop / "services.csv").unlink()
+    settings = shop / "graphtide.toml"
+    settings.write_text(settings.read_text().replace('files = ["rules/owner.rq"]', "files = []"))
+    run(shop, "sync")
+    assert told(shop, "verify")["clean"] is True

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import psutil
@@ -33,6 +34,7 @@ from sparql.query.pool import (
     QueryTooLarge,
     WorkerLost,
 )
+from sparql.query.worker import Replica
 from sparql.store import Store, open_store
 
 BASE = "https://e.example/"
@@ -191,6 +193,27 @@ def test_a_query_after_a_commit_sees_it(store: Store) -> None:
             answer = pool.run(f"SELECT ?n {{ <{BASE}a> <{BASE}n> ?n }}", format="csv")
             assert answer.read() == f"n\r\n{n}\r\n".encode()
             assert (answer.epoch, answer.commit_time) == (entry.id, entry.time)
+
+
+def test_a_query_does_not_wait_for_commits_made_after_it_was_asked(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(store, fact("a", "n", "0"))
+    store.checkpoint()
+    (tmp_path / "replica").mkdir()
+    replica = Replica(store.state, tmp_path / "replica")
+    asked = add(store, fact("a", "n", "1"))
+    apply = Change.apply
+
+    def busy(change: Change, graph: Any, last: str = "") -> None:
+        monkeypatch.setattr(Change, "apply", apply)
+        add(store, fact("a", "n", str(store.head)))  # another one by the time this one is read
+        monkeypatch.setattr(Change, "apply", busy)
+        apply(change, graph, last)
+
+    monkeypatch.setattr(Change, "apply", busy)
+    replica.advance()
+    assert replica.epoch == asked
 
 
 def test_a_query_sees_whole_commits_only(store: Store) -> None:

@@ -287,6 +287,14 @@ def test_commits_are_chunked_by_record_and_each_is_whole(store: Store, monkeypat
     assert store.head > head + 1 and holds(store) == {f"x{n} p new" for n in range(20, 60)}
 
 
+def test_a_deleted_scope_goes_in_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparql.sync.syncing.CHUNK", 60)
+    sync(store, plan(), [rows("a.csv", *((str(n), f"x{n} p y;x{n} q z") for n in range(150)))])
+    head = store.head
+    report = sync(store, plan(), [Batch("t", "a.csv", ())], events_deleted={"a.csv"})
+    assert (report.gone, store.head, holds(store)) == (150, head + 1, set())
+
+
 def test_a_commit_is_an_activity_while_a_record_comes_from_it(store: Store) -> None:
     for number in range(5):
         sync(store, plan(), [rows("a.csv", ("1", f"x p n{number}"), ("2", "x q z"))])

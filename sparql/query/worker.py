@@ -52,14 +52,17 @@ class Replica:
         """The replica stands at the newest durable commit. Returns whether that changed anything."""
         before = self.epoch
         self._check_origin(idle)
+        # What is committed from now on is for the next query: chasing a busy writer would never end.
+        head = read_head(self.state)
+        if head < self.epoch:
+            self._renew()
         for _ in range(ATTEMPTS):
-            head = read_head(self.state)
-            if head == self.epoch:
+            if self.epoch >= head:
                 break
-            if head < self.epoch or not self._follow():
+            if not self._follow():
                 # Restored, loaded in bulk, or pruned under us: the log does not lead from here to there.
                 self._renew()
-                if head != self.epoch:
+                if self.epoch < head:
                     time.sleep(0.01)
         else:
             raise LogError(f"{self.state} is at commit {head}, and neither log nor checkpoint lead there.")

@@ -23,6 +23,7 @@ from sparql.sync.weave import Weave
 from transforms.rules import Rule
 
 CHUNK = 50_000  # statements in one commit
+RETRACTED = 1_000_000  # the same where records only go: a deletion half done could not be told from a fuse's business
 _GENERATED = NamedNode(GENERATED[1:-1])
 
 
@@ -116,15 +117,15 @@ class Applying:
         start = _now()
         weave, parts = self._new(), self._tallies()
         if self.consequences.stale():
+            # A commit of its own: what is found of nodes that go in the next one is found in the graph by then.
             self.consequences.renew(weave, self._commit())
-            if weave.size >= CHUNK // 5:
-                self._write(weave, parts, start, last=False)
-                weave, parts = self._new(), self._tallies()
+            self._write(weave, parts, start, last=False)
+            weave, parts = self._new(), self._tallies()
         for read in self.reads:
             weave.least = read.plan.holds_confidence
             for graph in order(read):
                 take(self.store, read, graph, weave, parts[read.plan.source], self._commit())
-                if weave.size >= CHUNK // 3:
+                if weave.size >= (CHUNK if graph in read.found or graph in read.touched else RETRACTED) // 3:
                     # The default graph's statements, journal and consequences come on top.
                     self._write(weave, parts, start, last=False)
                     weave, parts, start = self._new(), self._tallies(), _now()
