@@ -14,8 +14,7 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
-from sources.files import FilesSource
-from sources.patterns import escape
+from sources.formats import format_of
 from sources.record import Batch, Record
 from sparql import journal
 from sparql.client import WriterClient, WriterGone, about
@@ -277,17 +276,20 @@ class Engine:
         return [one for one in self.project.pipelines if one.name in wanted]
 
     def _left(self) -> list[Pipeline]:
-        """Without settings a file is a source: those of the graph whose files are gone, to be read as empty."""
+        """Without settings a file is a source: those whose files are gone, ignored, or another source's by now.
+
+        They are read as empty. What was a source of the user's own, under settings that are gone, is not a file: its
+        facts stay until they are forgotten.
+        """
         if not self.project.discovered or self.store.empty:
             return []
         here = {one.name for one in self.project.pipelines}
         out = []
         for row in journal.source_rows(self.store, self.store.names):
             name, scopes = str(row["name"]), scopes_of(self.store, str(row["name"]))
-            if name in here or any((self.settings.dir / scope).exists() for scope in scopes):
+            if name in here or any(format_of(scope) is None for scope in scopes):
                 continue
-            gone = FilesSource(name, self.settings.dir, [escape(scope) for scope in scopes] or [name])
-            out.append(Pipeline(name, gone, Plan(name, direct_mapping(name, self.settings.base))))
+            out.append(Pipeline(name, _Nothing(name), Plan(name, direct_mapping(name, self.settings.base))))
         return out
 
     def _named(self, name: str) -> Pipeline:
@@ -324,6 +326,22 @@ class Engine:
         for report in reports:
             if not report.message:
                 self._seen[report.source] = when
+
+
+@dataclass
+class _Nothing:
+    """A source that has no scope any more."""
+
+    name: str
+
+    def scopes(self) -> list[str]:
+        return []
+
+    def read_scope(self, scope: str, cursor: str | None) -> Batch | None:
+        return Batch(self.name, scope, ())
+
+    def read(self, cursor: str | None) -> Iterator[Batch]:
+        return iter(())
 
 
 def _whole(one: Pipeline) -> Iterator[Batch]:

@@ -129,7 +129,10 @@ class Writer:
                 continue
             for source, scope in self.engine.project.scopes_of(Path(one.path)):
                 if one.gone and self._homeless(source, one.path):
-                    self._polls[source] = now  # a missing folder is no deletion: read whole, the source is held
+                    if self.engine.project.discovered:
+                        self._reload_at = now  # without settings the one folder that counts is the project's own
+                    else:
+                        self._polls[source] = now  # a missing folder is no deletion: read whole, the source is held
                 else:
                     scopes[source, scope] = one.gone
         if self._reload_at is not None and self._reload_at <= now:

@@ -131,6 +131,9 @@ class FilesSource:
         meanwhile; what is only found out while reading is raised by iterating `records`, which can be done again.
         """
         self._check_root()
+        mine = [pattern for pattern in self._patterns if pattern.matches(scope)]
+        if mine and all(pattern.leads_out(self.root, scope) for pattern in mine):
+            return Batch(self.name, scope, ())
         format = self._format or format_of(scope)
         content = look(self.root / scope, scope, *_most(format, self.limits))
         if content is None:

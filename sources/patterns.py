@@ -55,6 +55,21 @@ class Pattern:
         parts = relative.split("/")[self._fixed :]
         return not any(skipped_folder(p) and p not in self._named for p in parts[:-1]) and not may_be_secret(parts[-1])
 
+    def leads_out(self, root: Path, relative: str) -> bool:
+        """Whether a path that matches is reached by a link that `files` would not follow. A literal one may be."""
+        if self.literal is not None:
+            return False
+        start = root / self.folder
+        real = os.path.realpath(root)
+        if self.folder and not os.path.realpath(start).startswith(real + os.sep):
+            real = os.path.realpath(start)
+        path = root
+        for depth, part in enumerate(relative.split("/")):
+            path = path / part
+            if depth >= self._fixed and path.is_symlink():
+                return path != root / relative or (path.exists() and not _inside(str(path), real))
+        return False
+
     def files(self, root: Path, *, known_only: bool) -> Iterator[str]:
         """The files that match now. Raises OSError when the folder the pattern starts in cannot be read."""
         start = root / self.folder

@@ -302,3 +302,17 @@ def test_what_is_found_of_records_that_go_with_a_rule_goes_too(shop: Path) -> No
     settings.write_text(settings.read_text().replace('files = ["rules/owner.rq"]', "files = []"))
     run(shop, "sync")
     assert told(shop, "verify")["clean"] is True
+
+
+def test_without_settings_a_file_that_is_renamed_as_a_source_is_not_said_twice(fruit: Path) -> None:
+    run(fruit, "sync")
+    (fruit / "sub").mkdir()
+    (fruit / "sub" / "fruit.csv").write_text("name\nfig\n")
+    run(fruit, "sync")
+    (fruit / "fruit.csv").write_text("name,colour,grams\nplum,red,30\n")
+    run(fruit, "sync")
+    assert not rows(fruit, "SELECT ?s WHERE { ?s ?p 'blue' }") and rows(fruit, "SELECT ?s WHERE { ?s ?p 'fig' }")
+    (fruit / ".graphtideignore").write_text("sub/\n")
+    run(fruit, "sync")
+    assert not rows(fruit, "SELECT ?s WHERE { ?s ?p 'fig' }")
+    assert "orphaned" not in run(fruit, "status").stdout

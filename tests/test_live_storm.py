@@ -227,6 +227,11 @@ def test_without_settings_files_that_come_and_go_are_followed(tmp_path: Path) ->
         (tmp_path / "fruit.csv").unlink()
         until(lambda: not holds("plum"))
         assert holds("blue")
+        (tmp_path / "sub").mkdir()
+        (tmp_path / "sub" / "veg.csv").write_text("name\nleek\n")
+        until(lambda: holds("leek"))
+        shutil.rmtree(tmp_path / "sub")
+        until(lambda: not holds("leek"))
 
 
 def test_a_source_with_a_clock_and_no_events_is_polled(tmp_path: Path) -> None:

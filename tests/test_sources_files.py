@@ -275,3 +275,21 @@ def test_a_writer_is_seen_where_the_system_can_tell(tmp_path):
         assert has_writer(file) is True
     assert has_writer(file) is False
     assert has_writer(tmp_path / "gone.csv") is None
+
+
+def test_a_link_out_of_the_folder_says_nothing_however_it_is_read(tmp_path: Path) -> None:
+    root, outside = tmp_path / "in", tmp_path / "out"
+    (root / "data").mkdir(parents=True)
+    outside.mkdir()
+    for folder in (root / "data", outside):
+        (folder / "a.csv").write_text("id\n1\n")
+    (root / "data" / "file.csv").symlink_to(outside / "a.csv")
+    (root / "data" / "folder").symlink_to(outside)
+    (root / "data" / "inside.csv").symlink_to("a.csv")
+    source = FilesSource("t", root, ["data/**/*.csv"], key="id")
+    assert source.scopes() == ["data/a.csv", "data/inside.csv"]
+    for scope, count in (("data/file.csv", 0), ("data/folder/a.csv", 0), ("data/inside.csv", 1), ("data/a.csv", 1)):
+        batch = source.read_scope(scope, None)
+        assert batch is not None and len(list(batch.records)) == count, scope
+    named = FilesSource("t", root, ["data/file.csv"], key="id").read_scope("data/file.csv", None)
+    assert named is not None and len(list(named.records)) == 1
