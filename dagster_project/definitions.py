@@ -22,6 +22,9 @@ DESCRIBED = {
     "graph": "What of it stands in the graph, committed all together.",
 }
 
+TAG = 63
+"""The longest value Dagster lets a tag have."""
+
 
 def definitions(
     dir: Path | str,
@@ -106,7 +109,7 @@ def asset_specs(view: Folder, source: SourceView, prefix: Sequence[str], owners:
                 code_version=source.version[:64],
                 kinds={source.kind} if stage == "records" else {"rdf"} if stage == "facts" else {"oxigraph"},
                 owners=list(owners),
-                tags={"graphtide/source": word(source.name), "graphtide/stage": stage},
+                tags={"graphtide/source": word(source.name)[:TAG], "graphtide/stage": stage},
                 metadata={"folder": dg.MetadataValue.path(str(view.dir)), "reads": source.reads},
                 freshness_policy=freshness(source.every) if stage == "graph" else None,
             )
@@ -120,7 +123,7 @@ def _source(view: Folder, source: SourceView, prefix: tuple[str, ...], owners: S
         specs=asset_specs(view, source, prefix, owners),
         check_specs=checks.specs(source, prefix),
         can_subset=False,
-        op_tags={"graphtide/source": word(source.name)},
+        op_tags={"graphtide/source": word(source.name)[:TAG]},
     )
     def sync_source(context: dg.AssetExecutionContext) -> Iterator[Any]:
         yield from _sync(context, view, source, prefix)

@@ -19,12 +19,12 @@ def ask(dir: str, text: str, format: str | None) -> None:
     from sparql.query import Pool
 
     from .pipeline import PREFIXES
-    from .settings import load
+    from .settings import load, own
 
     settings = load(dir)
     limits = settings.limits
     prefixes = {**PREFIXES, **settings.prefixes}
-    settings.state.mkdir(parents=True, exist_ok=True)
+    own(settings.state)
     pool = Pool(
         settings.state, settings.base, workers=1, spares=0, deadline=limits.query_seconds,
         memory_bytes=limits.query_memory_bytes, prefixes=prefixes,

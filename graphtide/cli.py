@@ -43,6 +43,7 @@ _CODES = {
     "StoreBusy": BUSY,
     "WriterGone": BUSY,
     "StoreError": STORE,
+    "LogError": STORE,
     "RoomShadowed": STORE,
     "ServerError": USAGE,
     "PortTaken": USAGE,
@@ -50,6 +51,9 @@ _CODES = {
     "Unknown": USAGE,
     "ValidateError": USAGE,
 }
+
+
+PORT = click.IntRange(0, 65535)
 
 
 class _Exit(Exception):
@@ -162,7 +166,7 @@ def init(dir: str, json: bool, force: bool) -> None:
     "up", short_help="Keep the graph in step and serve it, with the Dagster UI.", dir_option=False, json_option=False
 )
 @click.argument("dir", default=".")
-@click.option("--port", type=int, default=None, help="The port of SPARQL and the query page (8000).")
+@click.option("--port", type=PORT, default=None, help="The port of SPARQL and the query page (8000).")
 @click.option("--no-dagster", is_flag=True, help="Without the Dagster UI.")
 def up(dir: str, port: int | None, no_dagster: bool) -> None:
     """Keep the graph in step and serve it, with the Dagster UI, until Ctrl-C."""
@@ -185,16 +189,18 @@ def sync(source: tuple[str, ...], allow_deletes: bool, dir: str, json: bool) -> 
             reports = [
                 report.to_dict() for report in engine.sync(source or None, allow_deletes=allow_deletes, emit=emit)
             ]
+        if engine.refused:
+            notes.append(f"The settings as they are now are not in force: {engine.refused}")
     finally:
         engine.close()
     failed = [report for report in reports if report.get("message") or report.get("held_scopes")]
     if json:
-        show.document({"ok": not failed, "sources": reports, "notes": notes})
+        show.document({"ok": not failed and not engine.refused, "sources": reports, "notes": notes})
     else:
         for note in notes:
             show.aside(note)
         _sync_table(reports)
-    if failed:
+    if failed or engine.refused:
         raise _Exit(HELD)
 
 
@@ -230,7 +236,7 @@ def _seconds(value: Any) -> str:
 
 
 @command("serve", short_help="Keep the graph in step and serve SPARQL, without Dagster.", json_option=False)
-@click.option("--port", type=int, default=None, help="The port (8000).")
+@click.option("--port", type=PORT, default=None, help="The port (8000).")
 def serve(dir: str, port: int | None) -> None:
     """Keep the graph in step and serve SPARQL over HTTP until Ctrl-C, without Dagster."""
     from .up import up as run

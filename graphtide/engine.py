@@ -20,6 +20,7 @@ from sparql import journal
 from sparql.client import WriterClient, WriterGone, about
 from sparql.store import Limits, Store, StoreBusy, StoreError, open_store
 from sparql.store import restore as restore_store
+from sparql.store.layout import read as read_layout
 from sparql.sync import Plan, SyncReport, batches_of, build, erase, forget, rename, scopes_of, sync_many, verify
 from transforms.direct import direct_mapping
 
@@ -148,6 +149,8 @@ class Engine:
         with self.lock:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", new) or new in (ontology_source.NAME, "rule"):
                 raise EngineError(f"{new!r} is no name for a source. Use letters, digits, '_', '-' and '.'.")
+            if old == new:
+                raise EngineError(f"{old!r} has that name already.")
             configured = {one.name for one in self.settings.sources}
             if old in configured and new in configured:
                 raise EngineError(f"{FILE} has both {old!r} and {new!r}. Remove one, then rename.")
@@ -387,6 +390,8 @@ class RemoteEngine:
     """The writer's engine, asked over its socket, with the same methods."""
 
     notes: tuple[str, ...] = ()
+    refused = ""
+    """Why the settings on disk were not in force at the last sync; empty when they were."""
 
     def __init__(self, state: Path) -> None:
         self._client = WriterClient(state)
@@ -396,6 +401,7 @@ class RemoteEngine:
     ) -> list[Told]:
         named = None if sources is None else list(sources)
         found = self._client.call("sync", emit, sources=named, allow_deletes=allow_deletes)
+        self.refused = str(found.get("refused") or "")
         return [Told(one) for one in found["reports"]]
 
     def commit(self, batch: Mapping[str, Any], *, emit: Emit | None = None) -> Told:
@@ -448,7 +454,8 @@ def handlers(engine: Engine) -> dict[str, Callable[[dict[str, Any], Emit], dict[
             "reports": [
                 one.to_dict()
                 for one in engine.sync(ask.get("sources"), allow_deletes=bool(ask.get("allow_deletes")), emit=emit)
-            ]
+            ],
+            "refused": engine.refused,
         },
         "commit": lambda ask, emit: engine.commit(ask.get("batch") or {}, emit=emit).to_dict(),
         "status": lambda ask, emit: engine.status(),
@@ -514,5 +521,8 @@ def restore(dir: Path | str, src: Path | str, *, force: bool = False) -> dict[st
         raise EngineError("A writer runs here. Stop `graphtide up` or `graphtide serve`, then restore.")
     if (settings.state / "store.json").exists() and not force:
         raise EngineError(f"{settings.state} holds a store already. Add --force to replace it with the backup.")
+    kept = read_layout(Path(src))
+    if kept is not None and kept.base != settings.base:
+        raise EngineError(f"{src} is of base {kept.base!r}, the settings here say {settings.base!r}. Make them agree.")
     made = restore_store(Path(src), settings.state, limits=_limits(settings, None))
     return {"commit": made.commit, "time": made.time, "path": str(settings.state)}

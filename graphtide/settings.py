@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -135,6 +137,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 def state_of(dir: Path | str) -> Path:
     """Where the state of a folder is, whatever its settings say."""
     return Path(dir).resolve() / STATE
+
+
+def own(state: Path) -> None:
+    """The state folder is there and can be written to. Raises OSError naming it."""
+    state.mkdir(parents=True, exist_ok=True)
+    if not os.access(state, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "cannot be written to, and Graphtide keeps its state there", str(state))
 
 
 def load(dir: Path | str = ".") -> Settings:

@@ -17,6 +17,8 @@ from sparql import checkpoint, journal
 from sparql.log import FOLDER, LogReader, read_head, segments
 from sparql.names import Names
 
+from .settings import own
+
 SEEN = "seen.json"
 OURS = {
     GT + "MappingError": "Values fit their mapping", GT + "DuplicateKey": "Keys are used once",
@@ -33,7 +35,7 @@ def replica(state: Path) -> Iterator[Any]:
     """A private copy of the graph at its newest commit (`.store`, `.epoch`, `.time`), for reading without the lock."""
     from sparql.query.worker import Replica
 
-    state.mkdir(parents=True, exist_ok=True)
+    own(state)
     folder = Path(tempfile.mkdtemp(prefix="reader-", dir=state))
     try:
         yield Replica(state, folder)

@@ -20,7 +20,7 @@ import click
 
 from sparql.client import WriterClient
 
-from .settings import Settings, load
+from .settings import Settings, load, own
 
 RESTARTS = (0.2, 1.0, 3.0, 10.0, 30.0)
 """Seconds until a process that ended is started again, the nth time in a row."""
@@ -59,6 +59,7 @@ def up(dir: str, *, port: int | None = None, dagster: bool = True) -> int:
     Raises SettingsError, and PortTaken before anything is started.
     """
     settings = load(dir)
+    own(settings.state)
     return _Up(settings, settings.server.port if port is None else port, dagster).run()
 
 

@@ -339,7 +339,7 @@ def _refusing(handler: Callable[[dict[str, Any], Emit], Any]) -> Callable[[dict[
     def answer(ask: dict[str, Any], emit: Emit) -> Any:
         try:
             return handler(ask, emit)
-        except (ValueError, StoreError, OSError, KeyError) as wrong:
+        except (ValueError, TypeError, StoreError, OSError, KeyError) as wrong:
             raise Refusal(type(wrong).__name__, str(wrong)) from wrong
 
     return answer

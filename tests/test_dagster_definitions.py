@@ -250,3 +250,8 @@ def test_importing_the_entry_reads_nothing_and_loading_it_reads_the_folder(
 
     monkeypatch.setenv("GRAPHTIDE_DIR", str(shop))
     assert dg.AssetKey(["services", "graph"]) in defs().resolve_asset_graph().get_all_asset_keys()
+
+
+def test_a_source_of_a_long_name_is_shown(shop: Path) -> None:
+    (shop / "graphtide.toml").write_text(TOML.replace("[sources.people", f"[sources.{'p' * 80}"))
+    assert dg.AssetKey(["p" * 80, "facts"]) in definitions(shop).resolve_all_asset_keys()

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from graphtide.cli import cli
 from graphtide.engine import Engine, EngineError
 
 SETTINGS = """
@@ -261,3 +263,34 @@ def test_reading_does_not_wait_for_a_long_sync(engine: Engine) -> None:
     finally:
         go.set()
         long.join()
+
+
+def test_what_cannot_be_meant_is_said_at_once_and_not_done(tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    for folder, base in ((data, "https://one.example/"), (other, "https://two.example/")):
+        folder.mkdir()
+        (folder / "graphtide.toml").write_text(f'base = "{base}"\n')
+
+    def gt(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, list(words))
+        return result.exit_code, result.stderr
+
+    assert gt("sync", "--dir", str(data))[0] == 0
+    assert gt("backup", str(tmp_path / "copy"), "--dir", str(data))[0] == 0
+    code, said = gt("restore", str(tmp_path / "copy"), "--dir", str(other))
+    assert code == 2 and "https://one.example/" in said and not (other / ".graphtide" / "store.json").exists()
+    for command in ("up", "serve"):
+        code, said = gt(command, "--port", "99999", *([] if command == "up" else ["--dir", str(data)]))
+        assert code == 2 and "65535" in said
+    assert gt("rename", "a", "a", "--dir", str(data)) == (2, "'a' has that name already.\n")
+
+
+def test_a_state_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphtide.settings.os.access", lambda path, mode: False)  # the tests may run as root
+    for words in (
+        ["query", "ASK {}", "--dir", str(tmp_path)],
+        ["up", str(tmp_path)],
+        ["status", "--dir", str(tmp_path)],
+    ):
+        result = CliRunner().invoke(cli, words)
+        assert result.exit_code == 5 and "keeps its state there" in result.stderr, (words, result.stderr)

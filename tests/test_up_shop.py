@@ -156,6 +156,8 @@ def test_changed_shapes_and_mappings_take_effect_and_broken_settings_do_not(shop
     good = settings.read_text()
     settings.write_text(good + "\n[sources.bad\n")
     shop.until(lambda: any("graphtide.toml:" in note for note in shop.told("status")["notes"]))
+    synced = shop.told("sync")
+    assert synced["ok"] is False and "not in force" in synced["notes"][-1]
     (shop.dir / "tables" / "meanwhile.csv").write_text("id,text\n5,five\n")
     shop.until(shop.note("5", "five"))
     settings.write_text(good)

@@ -57,11 +57,14 @@ async def read(request: Request, longest: int) -> Asked:
         values.setdefault(key, []).append(value)
     if "update" in values:
         raise _no_update()
+    if "epoch" in values:
+        # Answering with the newest one would be a wrong answer to a right question.
+        raise Problem(501, "no-epoch", "An answer at an earlier epoch is not there yet. Leave out `epoch=`.")
     if query is None:
         queries = values.get("query", [])
         if len(queries) != 1:
             many = f"{len(queries)} queries" if queries else "no query"
-            raise Problem(400, "no-query", f"There is {many} in the request. Send one, as `query=`.")
+            raise Problem(400, "no-query", f"The request holds {many}. Send one, as `query=`.")
         query = queries[0]
     if len(query.encode()) > longest:
         raise Problem(413, "query-too-long", f"The query is longer than {longest:,} bytes.")
