@@ -26,8 +26,9 @@ from pyoxigraph import RdfFormat, parse
 
 from sparql.client import SOCKET
 from sparql.log import Change
-from sparql.server.app import create_app, examples
+from sparql.server.app import create_app
 from sparql.server.config import ServerConfig, ServerError
+from sparql.server.page import examples
 from sparql.server.serve import bind, serve
 from sparql.store import Store, open_store
 
