@@ -50,6 +50,7 @@ _CODES = {
     "SourceError": HELD,
     "Unknown": USAGE,
     "ValidateError": USAGE,
+    "TokenError": USAGE,
 }
 
 
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 def command(
-    name: str, *, dir_option: bool = True, json_option: bool = True, **settings: Any
+    name: str, *, dir_option: bool = True, json_option: bool = True, group: click.Group | None = None, **settings: Any
 ) -> Callable[[Any], click.Command]:
     """A subcommand with `--dir` and `--json`, whose errors are one message and an exit code."""
 
@@ -93,7 +94,7 @@ def command(
             made = click.option("--json", is_flag=True, help="Answer with one JSON document.")(made)
         if dir_option:
             made = click.option("--dir", default=".", metavar="DIR", help="The folder of the data; default here.")(made)
-        return cli.command(name, **settings)(made)
+        return (group or cli).command(name, **settings)(made)
 
     return wrap
 
@@ -456,6 +457,79 @@ def restore(src: str, force: bool, dir: str, json: bool) -> None:
         show.line(f"restored commit {found['commit']} from {src}")
 
 
+@cli.group("token", cls=_InOrder, short_help="Make, list and revoke the tokens that open the HTTP endpoint.")
+def token() -> None:
+    """Make, list and revoke the tokens that open the HTTP endpoint. What changes is in force at once."""
+
+
+@command("add", group=token, short_help="Make a token; its secret is shown once.")
+@click.argument("name")
+@click.option("--read", is_flag=True, help="It may ask queries, where the server is not open to all.")
+@click.option(
+    "--write", multiple=True, metavar="GRAPH", help="It may write to this graph; 'default' is its own record."
+)
+@click.option("--write-all", is_flag=True, help="It may write to every graph that is not a source's.")
+@click.option("--admin", is_flag=True, help="It may do everything, also what /writer and /api change.")
+def token_add(
+    name: str, read: bool, write: tuple[str, ...], write_all: bool, admin: bool, dir: str, json: bool
+) -> None:
+    """Make the token NAME. Its secret is written to standard output, once; only a digest of it is kept."""
+    from sparql.tokens import ALL, DEFAULT
+
+    from . import show
+
+    graphs = [DEFAULT if graph == "default" else graph for graph in write] + [ALL] * write_all
+    secret = _tokens(dir).add(name, read=read, write=graphs, admin=admin)
+    if json:
+        show.document({"name": name, "secret": secret, "read": read, "write": graphs, "admin": admin})
+        return
+    show.line(secret)
+    show.aside(f"This is the secret of {name!r}, shown once. Send it as `Authorization: Bearer SECRET`.")
+
+
+@command("list", group=token, short_help="Show who may do what.")
+def token_list(dir: str, json: bool) -> None:
+    """Show each token and what it may do; the secrets are not kept."""
+    from . import show
+
+    found = _tokens(dir).list()
+    if json:
+        show.document({"tokens": [one.to_dict() for one in found]})
+        return
+    rows = [
+        [
+            one.name, "yes" if one.reads else "no",
+            "every graph" if one.admin or "*" in one.write else " ".join(graph or "default" for graph in one.write),
+            "yes" if one.admin else "no", one.created,
+        ]
+        for one in found
+    ]  # fmt: skip
+    show.table(("token", "read", "write", "admin", "made"), rows)
+
+
+@command("revoke", group=token, short_help="End a token at once.")
+@click.argument("name")
+def token_revoke(name: str, dir: str, json: bool) -> None:
+    """End the token NAME at once. What it wrote stays until `graphtide forget token/NAME`."""
+    from . import show
+
+    _tokens(dir).revoke(name)
+    if json:
+        show.document({"revoked": name})
+    else:
+        show.line(f"{name!r} opens nothing any more. What it wrote stays until: graphtide forget token/{name}")
+
+
+def _tokens(dir: str) -> Any:
+    from sparql.tokens import Tokens
+
+    from .settings import load, own
+
+    state = load(dir).state
+    own(state)
+    return Tokens(state)
+
+
 @command("writer", dir_option=False, json_option=False, hidden=True)
 @click.argument("dir", default=".")
 def writer(dir: str) -> None:
@@ -536,4 +610,9 @@ def reference() -> str:
             continue
         context = click.Context(item, info_name=name, parent=top, max_content_width=100, terminal_width=100)
         parts += ["", f"## {name}", "", "```", item.get_help(context), "```"]
+        for inner in item.commands.values() if isinstance(item, click.Group) else ():
+            about = click.Context(
+                inner, info_name=inner.name, parent=context, max_content_width=100, terminal_width=100
+            )
+            parts += ["", "```", inner.get_help(about), "```"]
     return "\n".join(parts) + "\n"
