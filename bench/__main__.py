@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.figure import Figure, machine, table
 
 OUT = Path(__file__).parent / "out"
-ALL = ("load", "query", "live", "reporter")
+ALL = ("load", "query", "explore", "live", "reporter")
 
 
 def main() -> None:

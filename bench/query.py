@@ -38,11 +38,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: list[str], port: int, path: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server process that answers at `path`; stopped at the end."""
+def serving(command: list[str], port: int, path: str, *, seconds: float = 60) -> Iterator[subprocess.Popen[bytes]]:
+    """A server process that answers at `path` within `seconds`; stopped at the end. Raises RuntimeError."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
+        for _ in range(int(seconds * 10)):
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
                 connection.request("GET", path)
@@ -53,6 +53,8 @@ def serving(command: list[str], port: int, path: str) -> Iterator[subprocess.Pop
             if child.poll() is not None:
                 raise RuntimeError(f"{' '.join(command)} ended with {child.returncode} before it answered")
             time.sleep(0.1)
+        else:
+            raise RuntimeError(f"{' '.join(command)} did not answer within {seconds:g} s")
         yield child
     finally:
         child.terminate()
