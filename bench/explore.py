@@ -1,4 +1,4 @@
-"""An explore mix over a million triples against `oxigraph serve` and rdflib-endpoint, with all that keeps us safe on."""
+"""An explore mix over a million triples, against `oxigraph serve` and rdflib-endpoint, with all that is safe left on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.process import run
 from bench.query import free_port, serving
 from bench.shop import MIX, PREFIXES, Shop
 
-PRODUCTS = 3_500  # about a million triples
+PRODUCTS = 3_600  # a little over a million triples
 CLIENTS, WARM, VISITS = 4, 4, 40
 RDFLIB = ("rdflib-endpoint==0.6.3", "uvicorn", "oxrdflib")
 RDFLIB_SERVE = """
