@@ -12,6 +12,8 @@ One entry in a segment file reads
     A <s> <p> <o> .
     TC .
 
+A blank node has its label everywhere: `_:a` in the log is `_:a` in the store and in every replica of it.
+
 A segment is named after the first commit that may be in it. Ids only grow, and none is used twice in a state folder.
 """
 
@@ -30,16 +32,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pyoxigraph import NamedNode, RdfFormat, Store
+from pyoxigraph import NamedNode, Quad, RdfFormat, Store
 from pyoxigraph import parse as parse_rdf
 
+from ontology.facts import GT, RDF
 from sparql import durable
+from sparql.names import GRAPHS
 
 FOLDER = "log"
 HEAD = "head"
 SEGMENT_BYTES = 16 * 2**20
 LARGE = 50_000  # statements: beyond that a change is loaded, not updated: 3 us a statement and not 12
 
+_THERE = f"> <{RDF}type> <{GT}Graph>"
 _HEAD = struct.Struct("<Q")
 _ENTRY = re.compile(rb'H entry "(\d{20}) (\d{14}) ([0-9a-f]{8})" \.\n')
 _ENTRY_BYTES = len(f'H entry "{0:020d} {0:014d} {0:08x}" .\n')
@@ -79,7 +84,18 @@ class Change:
 
         A large change goes in many steps, the one of graph `last` at the end; doing it again after an interruption
         ends in the same. Raises SyntaxError or ValueError, with nothing done, for what is none; `check` a large one.
+        So does one with blank nodes: SPARQL cannot name them, so each of their statements is a step of its own.
         """
+        ground = self
+        if any(map(labelled, self._statements())):
+            ground, by_label = self._parted()
+            for quad in by_label.quads(by_label.removed):
+                store.remove(quad)
+            store.extend(by_label.quads(by_label.added))
+        ground._apply(store, last)
+        self.found(store)
+
+    def _apply(self, store: Store, last: str) -> None:
         if len(self) <= LARGE:
             text = self.update_text()
             if text:
@@ -90,29 +106,85 @@ class Change:
         rest = {name: found for name, found in self.added.items() if name != last or not last}
         store.bulk_load(input=_Quads(rest), format=RdfFormat.N_QUADS, lenient=True)  # type: ignore[arg-type]
         if last:
-            Change({last: self.removed.get(last, frozenset())}, {last: self.added.get(last, frozenset())}).apply(store)
+            Change({last: self.removed.get(last, frozenset())}, {last: self.added.get(last, frozenset())})._apply(
+                store, ""
+            )
         store.flush()  # RocksDB would need 9 us a statement to read its own log at the next start
 
-    def check(self) -> None:
-        """Raises ValueError for a blank node, and for what `apply` could stop at half way in a large change."""
+    def found(self, store: Store) -> None:
+        """A graph that this change emptied is there no more, and one that it says is there is, empty or not.
+
+        May be done again at any time before the next change.
+        """
+        gone = [name for name, found in self.removed.items() if name and found and not self.added.get(name)]
+        for name, found in self.removed.items():
+            gone += _told(name, found)
+        for name in gone:
+            node = NamedNode(name)
+            if next(store.quads_for_pattern(None, None, None, node), None) is None:
+                store.remove_graph(node)
+        for name, found in self.added.items():
+            for told in _told(name, found):
+                store.add_graph(NamedNode(told))
+
+    def _statements(self) -> Iterator[str]:
         for graphs in (self.removed, self.added):
-            for statements in graphs.values():
-                for statement in statements:
-                    if statement[:1] != "<" or ("> _:" in statement and '"' not in statement):
-                        raise ValueError(f"{statement!r} is not ground: give every node an IRI.")
-        if len(self) > LARGE:  # for a smaller one the store says so itself
+            for found in graphs.values():
+                yield from found
+
+    def _parted(self) -> tuple[Change, Change]:
+        """(the ground statements, those with labels)."""
+        sides = (self.removed, self.added)
+        named = [{name: frozenset(filter(labelled, found)) for name, found in side.items()} for side in sides]
+        ground = [
+            {name: found - part[name] for name, found in side.items()} for side, part in zip(sides, named, strict=True)
+        ]
+        return Change(*ground), Change(*named)
+
+    def quads(self, graphs: Mapping[str, frozenset[str]]) -> list[Quad]:
+        """Statements by graph as quads, blank nodes with their labels. Raises SyntaxError, ValueError."""
+        text = "".join(line for name, found in graphs.items() for line in _lines("", name, found))
+        return list(parse_rdf(text, format=RdfFormat.N_QUADS))
+
+    def check(self, *, blank: bool = False) -> None:
+        """Raises ValueError for a blank node, unless `blank`, and for what `apply` could stop at half way."""
+        some = False
+        for statement in self._statements():
+            if statement[:1] != "<" or labelled(statement):
+                some = True
+                if not blank:
+                    raise ValueError(f"{statement!r} is not ground: give every node an IRI.")
+        if len(self) > LARGE or some:  # for a smaller one the store says so itself
             for graphs in (self.removed, self.added):
                 for graph, statements in graphs.items():
                     if graph:
                         NamedNode(graph)
-                    for _ in parse_rdf("".join([f"{one} .\n" for one in statements]), RdfFormat.N_TRIPLES):
-                        pass
+                    try:
+                        for _ in parse_rdf("".join([f"{one} .\n" for one in statements]), RdfFormat.N_TRIPLES):
+                            pass
+                    except SyntaxError as wrong:
+                        raise ValueError(f"Not a statement: {wrong}") from wrong
 
     def _parts(self) -> Iterator[str]:
         for word, graphs in (("DELETE DATA", self.removed), ("INSERT DATA", self.added)):
             text = _data(graphs)
             if text:
                 yield f"{word} {{\n{text}}}"
+
+
+def labelled(statement: str) -> bool:
+    """Whether the statement has a blank node or a triple in it, which an update's text cannot name."""
+    if statement[0] == "_":
+        return True
+    start = statement.find(" ", statement.find(" ") + 1) + 1
+    return statement.startswith(("_:", "<<"), start)
+
+
+def _told(name: str, statements: Iterable[str]) -> list[str]:
+    """The graphs that are said to be there, when `name` is the graph where that is said."""
+    if not name.endswith(GRAPHS):
+        return []
+    return [line[1 : line.index(">")] for line in statements if line.endswith(_THERE)]
 
 
 def _data(graphs: Mapping[str, Iterable[str]]) -> str:
@@ -215,7 +287,7 @@ def _graph(text: str) -> tuple[str, str]:
     # No IRI holds a blank or a quote, so a last word in <> without a quote is the graph, or an IRI object.
     cut = text.rfind(" <")
     last = text[cut + 1 :]
-    if not last.endswith(">") or '"' in last:
+    if not last.endswith(">") or '"' in last or last.endswith(")>>"):
         return "", text
     if text.count(" ", 0, cut) == 1:  # `<s> <p>`: the last word is the object
         return "", text

@@ -7,6 +7,9 @@ from urllib.parse import quote, unquote
 
 # Everything an IRI path segment may hold unescaped, so that keys like `a/b` or `Käse` have one spelling.
 _SAFE = "-._~!$'()*+,;=:@"
+GRAPHS = "system/graphs"
+TOKEN = "token"
+"""The source of what tokens write to the default graph: one record a token, its key the token's name."""
 
 
 def _segment(text: str) -> str:
@@ -50,6 +53,21 @@ class Names:
     @property
     def quarantine(self) -> str:
         return f"{self.base}system/quarantine"
+
+    @property
+    def graphs(self) -> str:
+        """The graph that says which graphs are there though they may be empty."""
+        return f"{self.base}{GRAPHS}"
+
+    @property
+    def system(self) -> str:
+        """What the names of all system graphs begin with."""
+        return f"{self.base}system/"
+
+    @property
+    def skolem(self) -> str:
+        """What the IRI of a blank node begins with."""
+        return f"{self.base}.well-known/genid/"
 
     def merged(self, graph: str) -> bool:
         """Whether the graph is one whose statements make up the default graph."""
