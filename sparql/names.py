@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from pyoxigraph import Literal, NamedNode
+
+from ontology.facts import GT
+
 # Everything an IRI path segment may hold unescaped, so that keys like `a/b` or `Käse` have one spelling.
 _SAFE = "-._~!$'()*+,;=:@"
 GRAPHS = "system/graphs"
@@ -53,6 +57,11 @@ class Names:
     @property
     def quarantine(self) -> str:
         return f"{self.base}system/quarantine"
+
+    @property
+    def plain(self) -> tuple[NamedNode, NamedNode, Literal]:
+        """What the cursor graph of a plain store says: its default graph is its own, and nothing is merged into it."""
+        return NamedNode(self.store), NamedNode(GT + "merge"), Literal("false")
 
     @property
     def graphs(self) -> str:

@@ -13,7 +13,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pyoxigraph import DefaultGraph, NamedNode, QueryBoolean, QuerySolutions, Qu
 
 from sparql import checkpoint
 from sparql.log import LogError, LogReader, read_head
+from sparql.names import Names
 from sparql.query import results
 from sparql.query.admit import Refused, declared_prefixes, refuse_service, syntax_error
 from sparql.query.frames import ASK, END, ERROR, READY, Cut, FrameReader, FrameWriter, frame_json
@@ -38,8 +39,11 @@ ATTEMPTS = 20
 class Replica:
     """A private store at one commit. `epoch` is that commit and `time` when it was made ("" before the first)."""
 
-    def __init__(self, state: Path, folder: Path) -> None:
-        self.state, self.folder = state, folder
+    def __init__(self, state: Path, folder: Path, *, asked: str = "") -> None:
+        """`asked` is the base when what is asked of the replica are a user's queries: the system graphs of a plain
+        store, which are not the user's, are not in it then."""
+        self.state, self.folder, self._asked = state, folder, asked
+        self.plain = False
         self._generation = 0
         self._origin: checkpoint.Checkpoint | None = None
         self._looked = 0.0
@@ -76,6 +80,8 @@ class Replica:
                     return False
                 entry.change.apply(self.store)
                 self.epoch, self.time = entry.id, entry.time
+                if self._asked:
+                    self._hide({*entry.change.added, *entry.change.removed})
         except LogError:
             return False
         return self.epoch != began
@@ -115,6 +121,19 @@ class Replica:
         self._renew_after = RENEW_SECONDS * random.uniform(1.0, 1.5)  # not all workers at once
         self.epoch, self.time = (found.commit, found.time) if found else (0, "")
         self._log = LogReader(self.state, self.epoch)
+        if self._asked:
+            self.plain = False
+            self._hide(graph.value for graph in self.store.named_graphs() if isinstance(graph, NamedNode))
+
+    def _hide(self, graphs: Iterable[str]) -> None:
+        names = Names(self._asked)
+        found = list(graphs)
+        if not self.plain and names.cursor in found:
+            self.plain = next(self.store.quads_for_pattern(*names.plain, NamedNode(names.cursor)), None) is not None
+            found = [graph.value for graph in self.store.named_graphs() if isinstance(graph, NamedNode)]
+        for graph in found if self.plain else ():
+            if graph.startswith(names.system):
+                self.store.remove_graph(NamedNode(graph))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +150,7 @@ class Job:
 def work(job: Job, sock: socket.socket) -> None:
     """Serve queries that come over `sock` until the other side closes it."""
     try:
-        replica = Replica(job.state, job.folder)
+        replica = Replica(job.state, job.folder, asked=job.base)
     except Exception as wrong:
         sock.sendall(frame_json(ERROR, {"code": "start", "message": f"{type(wrong).__name__}: {wrong}"}))
         return
