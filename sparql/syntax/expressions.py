@@ -22,73 +22,23 @@ from sparql.syntax.tree import (
 from sparql.syntax.triples import iri, literal, triple_term
 
 ANY = 10_000
-# Every function of SPARQL 1.1 and 1.2 (and ADJUST, which the engine has), with how many arguments it may take.
-FUNCTIONS: dict[str, tuple[int, int]] = (
-    dict.fromkeys(
-        [
-            "STR",
-            "LANG",
-            "DATATYPE",
-            "IRI",
-            "URI",
-            "ABS",
-            "CEIL",
-            "FLOOR",
-            "ROUND",
-            "STRLEN",
-            "UCASE",
-            "LCASE",
-            "ENCODE_FOR_URI",
-            "YEAR",
-            "MONTH",
-            "DAY",
-            "HOURS",
-            "MINUTES",
-            "SECONDS",
-            "TIMEZONE",
-            "TZ",
-            "MD5",
-            "SHA1",
-            "SHA256",
-            "SHA384",
-            "SHA512",
-            "ISIRI",
-            "ISURI",
-            "ISBLANK",
-            "ISLITERAL",
-            "ISNUMERIC",
-            "BOUND",
-            "LANGDIR",
-            "HASLANG",
-            "HASLANGDIR",
-            "ISTRIPLE",
-            "SUBJECT",
-            "PREDICATE",
-            "OBJECT",
-        ],
-        (1, 1),
-    )
-    | dict.fromkeys(
-        [
-            "LANGMATCHES",
-            "CONTAINS",
-            "STRSTARTS",
-            "STRENDS",
-            "STRBEFORE",
-            "STRAFTER",
-            "STRLANG",
-            "STRDT",
-            "SAMETERM",
-            "SAMEVALUE",
-            "ADJUST",
-        ],
-        (2, 2),
-    )
-    | dict.fromkeys(["RAND", "NOW", "UUID", "STRUUID"], (0, 0))
-    | dict.fromkeys(["IF", "STRLANGDIR", "TRIPLE"], (3, 3))
-    | dict.fromkeys(["CONCAT", "COALESCE"], (0, ANY))
-    | {"BNODE": (0, 1), "SUBSTR": (2, 3), "REGEX": (2, 3), "REPLACE": (3, 4), "ADJUST": (1, 2)}
-)
+# Every function of SPARQL 1.1 and 1.2 (ADJUST is of SEP-0002), with how many arguments it may take.
+ONE = """
+    STR LANG DATATYPE IRI URI ABS CEIL FLOOR ROUND STRLEN UCASE LCASE ENCODE_FOR_URI YEAR MONTH DAY HOURS MINUTES SECONDS
+    TIMEZONE TZ MD5 SHA1 SHA256 SHA384 SHA512 ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC BOUND LANGDIR HASLANG HASLANGDIR
+    ISTRIPLE SUBJECT PREDICATE OBJECT
+"""
+TWO = """
+    LANGMATCHES CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER STRLANG STRDT SAMETERM SAMEVALUE
+"""
+FUNCTIONS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(ONE.split(), (1, 1)),
+    **dict.fromkeys(TWO.split(), (2, 2)),
+    **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID"), (0, 0)),
+    **dict.fromkeys(("IF", "STRLANGDIR", "TRIPLE"), (3, 3)),
+    **dict.fromkeys(("CONCAT", "COALESCE"), (0, ANY)),
+    **{"BNODE": (0, 1), "SUBSTR": (2, 3), "REGEX": (2, 3), "REPLACE": (3, 4), "ADJUST": (1, 2)},
+}
 AGGREGATES = frozenset(["COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"])
 
 OR, AND, RELATION, SUM, PRODUCT = range(1, 6)

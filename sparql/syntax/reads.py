@@ -311,11 +311,9 @@ def _triples(found: _Found, subject: Term, properties: tuple[Property, ...], whe
             found.any_predicate = True
         else:
             _path(found, verb)
-            if _nullable(verb) and subject not in nodes:
-                for thing in one.objects:
-                    # ?x path* ?y holds for every node ?x of the graph, and nodes come with any predicate.
-                    if (thing.term if isinstance(thing, Annotated) else thing) not in nodes:
-                        found.any_predicate = True
+            # ?x path* ?y holds for every node ?x of the graph, and nodes come with any predicate.
+            if _nullable(verb) and not _certain(subject, nodes) and not all(_certain(o, nodes) for o in one.objects):
+                found.any_predicate = True
         for thing in one.objects:
             kind = type(thing)
             if kind is not Var and kind is not Iri and kind is not Literal:
@@ -376,12 +374,20 @@ def _nullable(path: Path) -> bool:
     return _nullable(path.path)
 
 
+def _certain(thing: Term | Annotated, nodes: _Nodes) -> bool:
+    term = thing.term if isinstance(thing, Annotated) else thing
+    return isinstance(term, (Var, Iri, Literal, BlankNode)) and term in nodes
+
+
 def _nodes(nodes: set[Term], triples: Triples) -> None:
     """Add the terms that are nodes of the graph wherever these triples match."""
     for one in triples.properties:
         if isinstance(one.verb, Var) or not _nullable(one.verb):
-            nodes.add(triples.subject)
-            nodes.update(thing.term if isinstance(thing, Annotated) else thing for thing in one.objects)
+            for thing in (triples.subject, *one.objects):
+                term = thing.term if isinstance(thing, Annotated) else thing
+                # Of two [] neither is the other.
+                if isinstance(term, (Var, Iri, Literal)) or (isinstance(term, BlankNode) and term.label is not None):
+                    nodes.add(term)
 
 
 __all__ = ["DEFAULT", "Footprint", "loads", "reads", "services", "writes"]

@@ -60,6 +60,7 @@ def visible(tree: Query | SubSelect | Group) -> tuple[str, ...]:
 
 
 Names = dict[str, None]
+UNGROUPED = "?{} is neither grouped by nor aggregated. Add it to GROUP BY, or SAMPLE it."
 
 
 def _group(group: Group, text: str | None) -> Names:
@@ -121,9 +122,7 @@ def _select(select: Select | None, inner: Names, modifiers: Modifiers, values: V
     items = select.items if select is not None else ()
     for part in (items or (), modifiers.group_by, modifiers.having, modifiers.order_by):
         _filters(part, text)
-    grouped = bool(modifiers.group_by) or any(
-        _aggregates(part) for part in (items, modifiers.having, modifiers.order_by)
-    )
+    grouped = bool(modifiers.group_by) or _aggregates((items, modifiers.having, modifiers.order_by))
     if grouped:
         if select is not None and items is None:
             _stop(text, select, "SELECT * cannot stand with GROUP BY or an aggregate: name the variables.")
@@ -142,18 +141,12 @@ def _select(select: Select | None, inner: Names, modifiers: Modifiers, values: V
     for item in items or ():
         if isinstance(item, Var):
             if grouped and item.name not in names:
-                _stop(
-                    text, item, f"?{item.name} is neither grouped by nor aggregated. Add it to GROUP BY, or SAMPLE it."
-                )
+                _stop(text, item, UNGROUPED.format(item.name))
             continue
         if grouped:
             for node in _free(item.expression):
                 if node.name not in names:
-                    _stop(
-                        text,
-                        node,
-                        f"?{node.name} is neither grouped by nor aggregated. Add it to GROUP BY, or SAMPLE it.",
-                    )
+                    _stop(text, node, UNGROUPED.format(node.name))
         name = item.variable
         if name.name in taken or name.name in given:
             _stop(text, name, f"AS names ?{name.name}, which has a value already. Choose another name.")

@@ -123,7 +123,8 @@ def _without(s: Scanner, found: Quads, where: str, *, variables: bool = False, b
     for node in walk(found):
         if variables and isinstance(node, Var):
             s.stop(
-                f"{where} holds facts, and ?{node.name} is a variable: write {where.split()[0]} {{ ... }} WHERE {{ ... }}.",
+                f"{where} holds facts, and ?{node.name} is a variable: "
+                f"write {where.split()[0]} {{ ... }} WHERE {{ ... }}.",
                 start=node.span[0],
             )
         if blanks and _blank(node):
