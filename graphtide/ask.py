@@ -14,7 +14,7 @@ from . import show
 def ask(dir: str, text: str, format: str | None) -> None:
     """Run SPARQL on the graph of `dir` and print the answer; a table (or Turtle) when no format is named.
 
-    Raises QueryError and its kin.
+    Raises QueryError and its kin, and NotAcceptable for a format that such an answer does not have.
     """
     from sparql.query import Pool
 
@@ -40,9 +40,12 @@ def ask(dir: str, text: str, format: str | None) -> None:
 
 
 def _formats(format: str | None) -> dict[str, str]:
-    """What each kind of answer is written as: a table is made from JSON, a graph is Turtle unless JSON is asked for."""
-    rows = "csv" if format == "csv" else "json"
-    return {ROWS: rows, BOOLEAN: rows, TRIPLES: "jsonld" if format == "json" else "turtle"}
+    """What each kind of answer is written as; without a format a table is made from JSON, and a graph is Turtle."""
+    if format == "csv":
+        return {ROWS: "csv"}
+    if format == "turtle":
+        return {TRIPLES: "turtle"}
+    return {ROWS: "json", BOOLEAN: "json", TRIPLES: "jsonld" if format == "json" else "turtle"}
 
 
 def _table(found: dict[str, Any], prefixes: dict[str, str]) -> None:

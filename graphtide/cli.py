@@ -37,6 +37,7 @@ _CODES = {
     "RuleCycle": USAGE,
     "DraftError": USAGE,
     "QueryError": USAGE,
+    "NotAcceptable": USAGE,
     "QueryTimeout": NO,
     "QueryTooLarge": NO,
     "PoolBusy": BUSY,

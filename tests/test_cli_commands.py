@@ -243,6 +243,8 @@ def test_query_writes_csv_json_and_turtle(synced: Path) -> None:
     turtle = run(synced, "query", "CONSTRUCT WHERE { <https://webshop.example/team/Finance> a ?c }").stdout
     assert "gt:Team" in turtle
     assert run(synced, "query", "ASK { ?s a gt:Team }").stdout == "yes\n"
+    for text, format in (("ASK {}", "turtle"), ("CONSTRUCT WHERE { ?s ?p ?o }", "csv"), ("SELECT * {}", "turtle")):
+        assert "ask for one of" in run(synced, "query", text, "--format", format, code=2).stderr
     error = run(synced, "query", "SELECT WHERE {", code=2)
     assert "Traceback" not in error.stderr and "line 1" in error.stderr.lower()
 
