@@ -42,7 +42,7 @@ def ask(dir: str, text: str, format: str | None) -> None:
 def _formats(format: str | None) -> dict[str, str]:
     """What each kind of answer is written as; without a format a table is made from JSON, and a graph is Turtle."""
     if format == "csv":
-        return {ROWS: "csv"}
+        return {ROWS: "csv", BOOLEAN: "csv"}
     if format == "turtle":
         return {TRIPLES: "turtle"}
     return {ROWS: "json", BOOLEAN: "json", TRIPLES: "jsonld" if format == "json" else "turtle"}
