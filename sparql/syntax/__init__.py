@@ -1,6 +1,7 @@
 """One tree of a SPARQL text serves all that need to know what it says: what it writes, what it reads, whom it calls."""
 
 from sparql.syntax.parser import parse
+from sparql.syntax.printer import text
 from sparql.syntax.problem import SyntaxProblem, place
 from sparql.syntax.reads import Footprint, loads, reads, services, writes
 from sparql.syntax.scope import visible
@@ -16,6 +17,7 @@ __all__ = [
     "place",
     "reads",
     "services",
+    "text",
     "visible",
     "walk",
     "writes",

@@ -76,7 +76,7 @@ def _unit(s: Scanner, only: str | None) -> Query | Update:
 
 def _update(s: Scanner, opening: Prologue) -> Update:
     """Operations between semicolons, each behind its own prologue."""
-    start = opening[0].span[0] if opening else s.start
+    start = min(opening[0].span[0] if opening else s.start, s.last)
     steps: list[Step] = []
     while True:
         began = opening[0].span[0] if opening else s.start

@@ -162,7 +162,7 @@ def _values(s: Scanner) -> Values | None:
 
 
 def _modifiers(s: Scanner) -> Modifiers:
-    if s.kind not in ENDS:
+    if s.kind not in ENDS or s.kind == "VALUES":
         return NONE
     start = s.start
     group_by: list[Expression | As] = []
