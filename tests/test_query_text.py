@@ -6,7 +6,7 @@ import pytest
 from pyoxigraph import Store
 
 from sparql.query import results
-from sparql.query.admit import Refused, declared_prefixes, refuse_service, syntax_error
+from sparql.query.admit import Refused, admit, declared_prefixes, syntax_error
 
 
 def said(query: str) -> Refused:
@@ -30,7 +30,7 @@ def said(query: str) -> Refused:
 )
 def test_a_query_with_service_is_refused(query: str) -> None:
     with pytest.raises(Refused, match="SERVICE is not allowed"):
-        refuse_service(query, {}, None)
+        admit(query, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_query_with_service_is_refused(query: str) -> None:
     ],
 )
 def test_the_word_service_elsewhere_is_not_service(query: str) -> None:
-    refuse_service(query, {"declared": "http://e/"}, None)
+    admit(query, {"declared": "http://e/"}, None)
 
 
 @pytest.mark.parametrize("verb", ["INSERT DATA {}", "DELETE WHERE { ?s ?p ?o }", "LOAD <http://e/>", "CLEAR ALL"])
@@ -66,9 +66,8 @@ def test_a_syntax_error_names_the_place_in_few_words() -> None:
 
 
 def test_prefixes_a_query_declares_are_found_behind_comments() -> None:
-    assert declared_prefixes(
-        "# PREFIX no: <x>\nBASE <http://b/>\nprefix a: <http://a/>\nPREFIX : <http://e/#> ASK {}"
-    ) == {
+    query = "# PREFIX no: <x>\nBASE <http://b/>\nprefix a: <http://a/>\nPREFIX : <http://e/#> ASK {}"
+    assert declared_prefixes(admit(query, {}, None)) == {
         "a": "http://a/",
         "": "http://e/#",
     }

@@ -24,7 +24,7 @@ from sparql import checkpoint
 from sparql.log import LogError, LogReader, read_head
 from sparql.names import Names
 from sparql.query import results
-from sparql.query.admit import Refused, declared_prefixes, refuse_service, syntax_error
+from sparql.query.admit import Refused, admit, declared_prefixes, syntax_error
 from sparql.query.frames import ASK, END, ERROR, READY, Cut, FrameReader, FrameWriter, frame_json
 
 # An idle worker looks for commits this often: soon after one, and long after the last.
@@ -187,14 +187,14 @@ def answer(job: Job, replica: Replica, ask: dict[str, Any], writer: FrameWriter)
         try:
             _evaluate(job, replica, ask, query, prefixes, writer, stand)
         except SyntaxError as wrong:
-            raise syntax_error(query, str(wrong.msg or wrong)) from None
+            raise syntax_error(query, str(wrong.msg or wrong), prefixes, job.base) from None
         except RuntimeError as wrong:
             if "custom function" in str(wrong):
                 raise Refused(str(wrong)) from None
             raise
         writer.end({"ms": round((time.perf_counter() - began) * 1000, 3), **stand})
     except Refused as no:
-        writer.fail({"code": "query", "message": no.message, "line": no.line, "column": no.column})
+        writer.fail({"code": "query", "message": no.message, "line": no.line, "column": no.column, "token": no.token})
     except results.NotAcceptable as no:
         writer.fail({"code": "format", "message": str(no)})
     except (BrokenPipeError, ConnectionResetError):
@@ -214,7 +214,7 @@ def _evaluate(
     writer: FrameWriter,
     stand: dict[str, Any],
 ) -> None:
-    refuse_service(query, prefixes, job.base)
+    tree = admit(query, prefixes, job.base)
     default, named = ask.get("default_graphs") or [], ask.get("named_graphs") or []
     options: dict[str, Any] = {}
     if default or named:  # the protocol's dataset replaces the query's: what is not listed is not in it
@@ -236,7 +236,7 @@ def _evaluate(
     writer.head({"kind": kind, "format": name, "columns": columns, **stand})
     if isinstance(found, QueryTriples):
         assert form.triples is not None
-        shown = prefixes | declared_prefixes(query) if name in _PREFIXED else {}
+        shown = prefixes | declared_prefixes(tree) if name in _PREFIXED else {}
         usable = {prefix: iri for prefix, iri in shown.items() if absolute(iri)}
         serialize(found, writer, form.triples, prefixes=usable)  # type: ignore[arg-type]
     else:
