@@ -62,12 +62,14 @@ def expression(s: Scanner, least: int = OR) -> Expression:
         if strength == OR:
             operands = [left]
             while s.take("||"):
+                s.link()
                 operands.append(expression(s, AND))
                 s.operator()
             left = Or(tuple(operands), (start, s.last))
         elif strength == AND:
             operands = [left]
             while s.take("&&"):
+                s.link()
                 operands.append(expression(s, RELATION))
                 s.operator()
             left = And(tuple(operands), (start, s.last))
@@ -80,6 +82,7 @@ def expression(s: Scanner, least: int = OR) -> Expression:
             while _STRENGTH.get(s.operator(), 0) == strength:
                 sign = s.kind
                 s.next()
+                s.link()
                 rest.append((sign, expression(s, PRODUCT) if strength == SUM else _unary(s)))
             left = Arithmetic(left, tuple(rest), (start, s.last))
 
@@ -200,6 +203,7 @@ def builtin(s: Scanner) -> Expression:
         return _aggregate(s)
     if name == "EXISTS" or name == "NOT":
         s.next()
+        s.link()
         if name == "NOT":
             s.expect("EXISTS", "behind NOT")
         s.enter()

@@ -11,7 +11,7 @@ from sparql.syntax import scope
 from sparql.syntax.iris import absolute, resolve
 from sparql.syntax.problem import SyntaxProblem
 from sparql.syntax.queries import FORMS, query
-from sparql.syntax.tokens import DEPTH, Scanner
+from sparql.syntax.tokens import DEPTH, LINKS, Scanner
 from sparql.syntax.tree import Base, Operation, Prefix, Prologue, Query, Step, Update, Version
 from sparql.syntax.updates import VERBS, operation
 
@@ -27,26 +27,30 @@ def parse(
     base: str | None = None,
     only: Either["query", "update"] | None = None,
     depth: int = DEPTH,
+    links: int = LINKS,
 ) -> Query | Update:
     """The tree of a query or an update; `prefixes` and `base` hold where the text declares none.
 
-    Raises SyntaxProblem with line, column and token, and with a named limit for what nests deeper than `depth`.
-    With `only`, the other kind is a problem, said in words. Texts parsed before are remembered.
+    Raises SyntaxProblem with line, column and token, and with a named limit for what nests deeper than `depth`, or
+    has more than `links` patterns and operators. With `only`, the other kind is a problem, said in words. Texts parsed before are
+    remembered.
     """
     if len(text) > KEPT_LENGTH:
-        return _parse(text, prefixes, base, only, depth)
-    return _known(text, tuple(prefixes.items()), base, only, depth)
+        return _parse(text, prefixes, base, only, depth, links)
+    return _known(text, tuple(prefixes.items()), base, only, depth, links)
 
 
 @lru_cache(KEPT)
 def _known(
-    text: str, prefixes: tuple[tuple[str, str], ...], base: str | None, only: str | None, depth: int
+    text: str, prefixes: tuple[tuple[str, str], ...], base: str | None, only: str | None, depth: int, links: int
 ) -> Query | Update:
-    return _parse(text, dict(prefixes), base, only, depth)
+    return _parse(text, dict(prefixes), base, only, depth, links)
 
 
-def _parse(text: str, prefixes: Mapping[str, str], base: str | None, only: str | None, depth: int) -> Query | Update:
-    scanner = Scanner(text, prefixes, base, depth)
+def _parse(
+    text: str, prefixes: Mapping[str, str], base: str | None, only: str | None, depth: int, links: int
+) -> Query | Update:
+    scanner = Scanner(text, prefixes, base, depth, links)
     try:
         found = _unit(scanner, only)
         if scanner.scoped:

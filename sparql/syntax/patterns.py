@@ -72,6 +72,7 @@ def _other_labels(s: Scanner) -> None:
 
 def _element(s: Scanner) -> Element:
     """Whatever stands in a group and is no triple."""
+    s.link()
     start, kind = s.start, s.kind
     if kind == "{":
         first = group(s)
@@ -79,6 +80,7 @@ def _element(s: Scanner) -> Element:
             return first
         groups = [first]
         while s.take("UNION"):
+            s.link()
             groups.append(group(s))
         return Union(tuple(groups), (start, s.last))
     if kind == "OPTIONAL":

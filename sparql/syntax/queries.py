@@ -104,6 +104,7 @@ def _as(s: Scanner) -> As:
     """(expression AS ?variable) of SELECT."""
     start = s.start
     s.scoped = True
+    s.link()
     s.next()
     found = aggregated(s)
     s.expect("AS", "and a variable in (expression AS ?variable)")
@@ -173,12 +174,14 @@ def _modifiers(s: Scanner) -> Modifiers:
         s.expect("BY", "behind GROUP")
         s.scoped = True
         while (one := _grouping(s)) is not None:
+            s.link()
             group_by.append(one)
         if not group_by:
             s.fail("expected a variable, a function or (expression) behind GROUP BY")
     before, s.aggregates = s.aggregates, True
     if s.take("HAVING"):
         while not having or s.kind in ("(", "pname", "iri") or expressions.is_builtin(s.kind):
+            s.link()
             having.append(expressions.constraint(s, "HAVING"))
     if s.take("ORDER"):
         s.expect("BY", "behind ORDER")

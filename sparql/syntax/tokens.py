@@ -13,6 +13,8 @@ from sparql.syntax.problem import SyntaxProblem, place
 # How deep brackets, groups, paths and terms may lie in each other: each level costs at most seven frames of Python's
 # thousand, and the engine, which descends too, dies of 100,000 where we say no (test_syntax_hostile).
 DEPTH: Final = 100
+# How many patterns and operators one query may have: the engine dies of 3,000 OPTIONALs or MINUSes in a row.
+LINKS: Final = 2000
 # Longer texts than this are no query: the server refuses a body long before.
 LENGTH: Final = 64 * 2**20
 
@@ -83,6 +85,8 @@ class Scanner:
         "kind",
         "labels",
         "last",
+        "links",
+        "most",
         "prefixes",
         "scoped",
         "spent",
@@ -91,12 +95,13 @@ class Scanner:
         "value",
     )
 
-    def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None, depth: int = DEPTH) -> None:
+    def __init__(self, text: str, prefixes: Mapping[str, str], base: str | None, depth: int, links: int) -> None:
         self.text, self.given, self.base = text, prefixes, base
         self.prefixes = dict(prefixes)
         self.kind, self.value = "", ""
         self.start = self.end = self.last = 0
         self.depth, self.deepest = 0, depth
+        self.links, self.most = 0, links
         # Labels of blank nodes in this basic pattern, and those that others have used up.
         self.labels: set[str] = set()
         self.spent: set[str] = set()
@@ -159,6 +164,16 @@ class Scanner:
 
     def leave(self) -> None:
         self.depth -= 1
+
+    def link(self) -> None:
+        """One more pattern or operator; SyntaxProblem names the limit where there are too many in one query."""
+        self.links += 1
+        if self.links > self.most:
+            self.stop(
+                f"This has more than {self.most:,} patterns and operators (limit: links). "
+                "Use VALUES, IN or a property path for what is alike.",
+                limit="links",
+            )
 
     # --- What a token means ---
 

@@ -249,6 +249,7 @@ def alternative(s: Scanner) -> Path:
         return first
     found = [first]
     while s.take("|"):
+        s.link()
         found.append(_sequence(s))
     return Alternative(tuple(found), (start, s.last))
 
@@ -260,6 +261,7 @@ def _sequence(s: Scanner) -> Path:
         return first
     found = [first]
     while s.take("/"):
+        s.link()
         found.append(_step(s))
     return Sequence(tuple(found), (start, s.last))
 

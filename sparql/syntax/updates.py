@@ -35,6 +35,7 @@ VERBS = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", 
 def operation(s: Scanner) -> Operation:
     """One operation; the current token is one of VERBS."""
     start, kind = s.start, s.kind
+    s.links = 0
     s.next()
     if kind == "INSERT" and s.take("DATA"):
         # Labels of one INSERT DATA name nodes of that one only.
