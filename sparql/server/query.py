@@ -1,35 +1,269 @@
-"""A query is read, run in a worker and streamed; the graph is as open to reading as this server is."""
+"""A query is answered from what is known to hold, or by a worker; the graph is as open to reading as this server is."""
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import ASGIApp
+import asyncio
+import contextlib
+import hashlib
+import importlib
+import platform
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from importlib.metadata import version
 
-from sparql.server import protocol
-from sparql.server.answer import AnswerResponse
+from pyoxigraph import __version__ as engine
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from sparql.log import read_head
+from sparql.query import results
+from sparql.query.pool import Answer
+from sparql.server import answer as answers
+from sparql.server import describing, negotiate, protocol
+from sparql.server.answer import AnswerResponse, Sizes
+from sparql.server.cache import Cache, Flights, Kept
+from sparql.server.fresh import FILE, Following, Fresh
+from sparql.server.problem import Problem
+from sparql.server.protocol import Asked, Changing, Nothing
+from sparql.server.reading import Reading, Readings, SyntaxProblem
 from sparql.server.serving import Serving
+
+# An answer waits so long for the commits it stands at to be read, and is tagged with its own commit otherwise.
+FOLLOW_SECONDS = 0.05
+LEAST_SECONDS = 10.0
 
 
 def routes(serving: Serving) -> list[Route]:
     """`/sparql`."""
-    endpoints = _Query(serving)
+    endpoint = SparqlEndpoint(serving)
     return [
-        Route("/sparql", endpoints.sparql, methods=["GET", "HEAD", "POST"]),
+        Route("/sparql", endpoint),
+        Route("/sparql/", endpoint),
     ]
 
 
-class _Query:
-    def __init__(self, serving: Serving) -> None:
-        self.serving = serving
+class SparqlEndpoint:
+    """`/sparql` as an application of its own: a kept answer leaves without a thread, a worker or a request object."""
 
-    async def sparql(self, request: Request) -> ASGIApp:
-        asked = await protocol.read(request, self.serving.config.max_query_bytes)
+    def __init__(self, serving: Serving) -> None:
+        config = serving.config
+        self.serving, self.config = serving, config
+        self.readings = Readings(serving.prefixes, config.base)
+        self.fresh = Fresh(config.state, config.state / FILE)
+        self.following = Following(self.fresh)
+        self.cache = Cache(config.cache_bytes, config.cache_entry_bytes)
+        self.flights = Flights()
+        self.sizes = Sizes(config.compress_from, config.buffer_bytes, self.cache.longest)
+        # What else an answer depends on: the same text may mean something else to another server.
+        salt = (config.base, sorted(serving.prefixes.items()), engine, version("graphtide"), platform.machine())
+        self._salt = hashlib.blake2b(repr(salt).encode(), digest_size=16).digest()
+        serving.on_start(self.following.lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["method"] == "OPTIONS":
+                headers = {**protocol.ALLOW, **protocol.ACCEPTS}
+                await Response(status_code=204, headers=headers)(scope, receive, send)
+                return
+            asked = await protocol.read(scope, receive, self.config.max_query_bytes, self.config.max_write_bytes)
+            if isinstance(asked, Asked):
+                await self._query(asked, scope, receive, send)
+            elif isinstance(asked, Changing):
+                await (await self._update(asked, Request(scope, receive)))(scope, receive, send)
+            else:
+                await (await self._describe(asked, Request(scope, receive)))(scope, receive, send)
+        except Problem as wrong:
+            await wrong.response()(scope, receive, send)
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    async def _query(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        ends = time.monotonic() + min(asked.seconds or self.config.deadline, self.config.deadline)
+        reading = self._reading(asked)
+        name = asked.formats.get(reading.kind)
+        if name is None or not results.BY_NAME[name].writes(reading.kind):
+            available = list(results.media_types(reading.kind))
+            detail = f"The answer to this query is {reading.kind}: ask for one of {', '.join(available)}."
+            raise Problem(406, "not-acceptable", detail, available=available)
+        if asked.least is not None:
+            await self._wait_for(asked.least, ends)
+        if asked.epoch is not None:
+            await self._pinned(asked, asked.epoch, name, ends, scope, receive, send)
+            return
+        if not reading.steady:
+            await self._run(asked, _Unsteady(), ends, scope, receive, send)
+            return
+        digest = self._digest(asked)
+        key: Hashable = (digest, asked.default_graphs, asked.named_graphs, name)
+        if await self._known(asked, reading, digest, key, name, scope, send):
+            return
+        flight = self.flights.join(key)
+        if flight is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+                    await asyncio.shield(flight)
+            if await self._known(asked, reading, digest, key, name, scope, send):
+                return
+        marking = _Steady(self, asked, reading, digest, key, name, first=flight is None)
+        try:
+            await self._run(asked, marking, ends, scope, receive, send)
+        finally:
+            if flight is None:
+                self.flights.land(key)
+
+    def _reading(self, asked: Asked) -> Reading:
+        try:
+            return self.readings.of(asked.query)
+        except SyntaxProblem as wrong:
+            raise Problem(
+                400, "query-error", wrong.message, line=wrong.line, column=wrong.column, token=wrong.token
+            ) from wrong
+
+    async def _known(
+        self, asked: Asked, reading: Reading, digest: str, key: Hashable, name: str, scope: Scope, send: Send
+    ) -> bool:
+        """Whether the request was answered by what is known to hold at the newest commit: a 304 or a kept answer."""
+        fresh = self.fresh
+        head = read_head(self.config.state)
+        if fresh.at < head and not await self.following.reach(head, FOLLOW_SECONDS):
+            return False
+        epoch, time_ = fresh.at, fresh.time
+        if not time_ and epoch:
+            return False  # only a worker knows when that commit was
+        validator = reading.touched(fresh, asked.default_graphs, asked.named_graphs)
+        tag = f"{validator:x}-{digest}-{name}"
+        if asked.none_match is not None and asked.safe:
+            held = self._held(asked, tag)
+            if held is not None:
+                headers = answers.unchanged(held, answers.NO_CACHE, epoch, time_)
+                await send({"type": "http.response.start", "status": 304, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+                return True
+        kept = self.cache.get(key, validator)
+        if kept is None:
+            return False
+        headers, body = answers.kept_response(kept, asked, tag, epoch, time_, self.sizes.compress_from)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        return True
+
+    def _held(self, asked: Asked, tag: str) -> bytes | None:
+        """The entity tag of what the client has, when that is the answer in a coding it takes."""
+        # A small body is sent as it is whatever is taken, so its tag may come back with any Accept-Encoding.
+        codings = {*asked.codings, negotiate.IDENTITY}
+        tags = {answers.etag(tag, coding).decode().strip('"') for coding in codings}
+        found = negotiate.matches(asked.none_match, sorted(tags))
+        return None if found is None else f'"{found}"'.encode()
+
+    async def _pinned(
+        self, asked: Asked, epoch: int, name: str, ends: float, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        raise Problem(501, "no-epoch", "An answer at an earlier epoch is not there yet. Leave out `epoch=`.")
+
+    async def _wait_for(self, commit: int, ends: float) -> None:
+        """Commit `commit` is there. Raises Problem 503 when it did not come in time."""
+        until = min(ends, time.monotonic() + LEAST_SECONDS)
+        while (head := read_head(self.config.state)) < commit:
+            if time.monotonic() >= until:
+                detail = f"The newest commit is {head}, and not {commit} yet. Ask again in a moment."
+                raise Problem(503, "epoch-ahead", detail, headers={"Retry-After": "1"}, head=head)
+            await asyncio.sleep(0.01)
+
+    async def _run(
+        self, asked: Asked, marking: answers.Marking, ends: float, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         call = self.serving.pool.call(
             asked.query,
             format=asked.formats,
-            deadline=min(asked.seconds or self.serving.config.deadline, self.serving.config.deadline),
+            deadline=max(0.0, ends - time.monotonic()),
             default_graphs=asked.default_graphs,
             named_graphs=asked.named_graphs,
         )
-        return AnswerResponse(call, self.serving.threads, download=asked.download)
+        await AnswerResponse(call, self.serving.threads, asked, self.sizes, marking)(scope, receive, send)
+
+    def _digest(self, asked: Asked) -> str:
+        text = "\x00".join((asked.query, *asked.default_graphs, "", *asked.named_graphs))
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=9, key=self._salt).hexdigest()
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    async def _update(self, asked: Changing, request: Request) -> Response:
+        try:
+            updating = importlib.import_module("sparql.server.updating")
+        except ImportError:
+            raise Problem(
+                403,
+                "no-update",
+                "The graph is what its sources say and is not updated by SPARQL. Change the source, or POST a batch to "
+                "/writer.",
+            ) from None
+        found: Response = await updating.update(self.serving, request, asked)
+        return found
+
+    async def _describe(self, asked: Nothing, request: Request) -> Response:
+        """What this is: a page for a person, the service description for a program."""
+        if _wants_page(asked.accept):
+            return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303, headers={"Vary": "Accept"})
+        describe: Callable[[Serving, Request], Awaitable[Response]] | None
+        describe = getattr(describing, "service_description", None)
+        if describe is None:
+            raise Problem(400, "no-query", "The request holds no query. Send one, as `query=`.")
+        found: Response = await describe(self.serving, request)
+        return found
+
+
+class _Unsteady:
+    """The same graph may answer otherwise the next time: nothing is kept, here or anywhere."""
+
+    async def mark(self, _: Answer) -> tuple[tuple[bytes, bytes], str | None]:
+        return answers.NO_STORE, None
+
+    def keep(self, answer: Answer, body: bytes | None) -> None:
+        pass
+
+
+class _Steady:
+    """The answer holds until a commit touches what it read."""
+
+    def __init__(
+        self,
+        endpoint: SparqlEndpoint,
+        asked: Asked,
+        reading: Reading,
+        digest: str,
+        key: Hashable,
+        name: str,
+        *,
+        first: bool,
+    ) -> None:
+        self.endpoint, self.asked, self.reading = endpoint, asked, reading
+        self.digest, self.key, self.name, self.first = digest, key, name, first
+        self.validator: int | None = None
+
+    async def mark(self, answer: Answer) -> tuple[tuple[bytes, bytes], str | None]:
+        fresh = self.endpoint.fresh
+        validator = answer.epoch
+        if fresh.at >= answer.epoch or await self.endpoint.following.reach(answer.epoch, FOLLOW_SECONDS):
+            found = self.reading.touched(fresh, self.asked.default_graphs, self.asked.named_graphs)
+            if found <= answer.epoch:
+                validator = self.validator = found
+        # Touched since, or not known: its own commit is a tag that no later answer has, unless it is the same.
+        return answers.NO_CACHE, f"{validator:x}-{self.digest}-{self.name}"
+
+    def keep(self, answer: Answer, body: bytes | None) -> None:
+        if body is not None and self.validator is not None:
+            kept = Kept(self.validator, answer.kind, answer.format, answer.content_type, body)
+            self.endpoint.cache.put(self.key, kept, self.asked.query)
+        if self.first:
+            self.endpoint.flights.land(self.key)
+
+
+def _wants_page(accept: str | None) -> bool:
+    """Whether HTML is asked for by name, and nothing more."""
+    first = (accept or "").partition(",")[0].partition(";")[0].strip().lower()
+    return first in ("text/html", "application/xhtml+xml")
+
+
+__all__ = ["SparqlEndpoint", "routes"]
