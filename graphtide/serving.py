@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from .pipeline import PREFIXES
-from .settings import load
+from .settings import Settings, load
+
+if TYPE_CHECKING:
+    from sparql.server.config import ServerConfig
+
+
+SET = frozenset({"queries", "backups"})  # paths, which settings write relative to their folder
 
 
 def main(dir: str, *, port: int | None = None, dagster_url: str | None = None) -> int:
     """Serve the folder's graph until SIGTERM or SIGINT. Raises SettingsError, ServerError."""
-    from sparql.server.config import ServerConfig
     from sparql.server.serve import serve
 
     settings = load(dir)
-    limits, server = settings.limits, settings.server
-    queries = settings.dir / server.queries if server.queries else None
-    config = ServerConfig(
-        settings.state, settings.base, host=server.host, port=server.port,
-        prefixes={**PREFIXES, **settings.prefixes}, token=os.environ.get("GRAPHTIDE_TOKEN") or None,
-        queries=Path(queries) if queries else None, workers=limits.workers, spares=limits.spares,
-        deadline=limits.query_seconds, memory_bytes=limits.query_memory_bytes, dagster_url=dagster_url,
-    )  # fmt: skip
+    config = _config(settings, dagster_url)
     settings.state.mkdir(parents=True, exist_ok=True)
     serve(config if port is None else replace(config, port=port))
     return 0
+
+
+def _config(settings: Settings, dagster_url: str | None) -> ServerConfig:
+    from sparql.server.config import ServerConfig
+
+    limits, server = settings.limits, settings.server
+    # A limit of the server is named alike in both, but for the two that predate it.
+    same = {field.name for field in fields(ServerConfig)} - {"prefixes"}
+    return ServerConfig(
+        settings.state,
+        settings.base,
+        prefixes={**PREFIXES, **settings.prefixes},
+        token=os.environ.get("GRAPHTIDE_TOKEN") or None,
+        queries=settings.dir / server.queries if server.queries else None,
+        backups=settings.dir / server.backups if server.backups else None,
+        deadline=limits.query_seconds,
+        memory_bytes=limits.query_memory_bytes,
+        dagster_url=dagster_url,
+        **{name: value for name, value in vars(limits).items() if name in same},
+        **{name: value for name, value in vars(server).items() if name in same - SET and value is not None},
+    )

@@ -17,7 +17,7 @@ from .toml_lines import Where, key_lines
 
 FILE = "graphtide.toml"
 STATE = ".graphtide"
-RESERVED = ("ontology", "rule")
+RESERVED = ("ontology", "rule", "token")
 
 
 class SettingsError(ValueError):
@@ -60,6 +60,24 @@ class Limits:
     query_memory_bytes: int = 2**30
     workers: int = 2
     spares: int = 1
+    service_seconds: float = 10.0
+    service_bytes: int = 16 * 2**20
+    service_rows: int = 10_000
+    service_calls: int = 20
+    update_seconds: float = 30.0
+    update_statements: int = 500_000
+    max_update_bytes: int = 16 * 2**20
+    max_write_bytes: int = 64 * 2**20
+    load_seconds: float = 60.0
+    load_bytes: int = 256 * 2**20
+    max_header_bytes: int = 64 * 2**10
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    idle_seconds: float = 15.0
+    max_connections: int = 1000
+    max_client_connections: int = 250
+    drain_seconds: float = 5.0
+    drain_notice: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,17 @@ class Server:
     port: int = 8000
     dagster_port: int = 3000
     queries: str | None = None
+    hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    root_path: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    service_allow: tuple[str, ...] = ()
+    load_allow: tuple[str, ...] = ()
+    allow_private: tuple[str, ...] = ()
+    log: str = "text"
+    access_log: bool = False
+    otel_endpoint: str | None = None
+    backups: str | None = None
 
 
 @dataclass(frozen=True)

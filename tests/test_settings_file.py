@@ -38,7 +38,9 @@ def test_every_documented_default_is_the_default() -> None:
         assert {row.name for row in rows} == {item.name for item in fields(made)}
         for row in rows:
             written = tomllib.loads(f"x = {row.default}")["x"] if row.default else None
-            assert (written and keys.READ[row.kind](written)) == getattr(made, row.name), row.name
+            assert (None if written is None else keys.READ.get(row.kind, keys.choice(row.kind))(written)) == getattr(
+                made, row.name
+            ), row.name
 
 
 def test_the_settings_of_the_example_are_read() -> None:
