@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from sparql.server import describing, monitoring, page, query, writing
 from sparql.server.config import ServerConfig
@@ -16,7 +17,7 @@ from sparql.server.gate import TOKEN, Gate
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
 
-MODULES = (page, query, monitoring, describing, writing)
+MODULES = (query, page, monitoring, describing, writing)
 
 
 def create_app(config: ServerConfig) -> Starlette:
@@ -43,6 +44,19 @@ def _problem(_: Request, wrong: Exception) -> Response:
 def _http(request: Request, wrong: Exception) -> Response:
     assert isinstance(wrong, HTTPException)
     headers = dict(wrong.headers or {})
+    if wrong.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
     code = {404: "not-found", 405: "method-not-allowed"}.get(wrong.status_code, "http")
     detail = f"{request.method} {request.url.path}: {wrong.detail}."
     return Problem(wrong.status_code, code, detail, headers=headers).response()
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be done with the path of a request, whichever route does it."""
+    found = {"OPTIONS"}
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= set(getattr(route, "methods", None) or ())
+    return sorted(found)
