@@ -18,6 +18,8 @@ from sources.formats import format_of
 from sources.record import Batch, Record
 from sparql import journal
 from sparql.client import WriterClient, WriterGone, about
+from sparql.log import Change
+from sparql.names import TOKEN
 from sparql.store import Limits, Store, StoreBusy, StoreError, open_store
 from sparql.store import restore as restore_store
 from sparql.store.layout import read as read_layout
@@ -28,7 +30,8 @@ from . import ontology_source, rooms, show, standing
 from .own_source import sound, sound_record
 from .pipeline import Pipeline, Project
 from .scrub import TELLING, scrub
-from .settings import FILE, Settings, SettingsError, load, state_of
+from .settings import FILE, RESERVED, Settings, SettingsError, load, state_of
+from .updating import Updates
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -59,8 +62,15 @@ class Engine:
         except BaseException:
             self.project.close()
             raise
+        try:
+            self._settle_merge()
+        except BaseException:
+            self.store.close()
+            self.project.close()
+            raise
         self._seen = standing.seen(self.settings.state)
         self._closed = False
+        self.updates = Updates(self)
 
     @property
     def settings(self) -> Settings:
@@ -80,7 +90,7 @@ class Engine:
             named = None if sources is None else set(sources)
             left = [one for one in self._left() if named is None or one.name in named]
             chosen = self._chosen(None if named is None else named - {one.name for one in left})
-            if self.store.empty:
+            if self.store.empty and self.settings.merge:
                 pairs = [(one.plan, batches_of(self.store, one.plan, one.source)) for one in chosen]
                 reports = build(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, emit=emit)
             else:
@@ -134,8 +144,13 @@ class Engine:
             return verify(self.store, pairs, rules=self.project.rules, wide=self.project.shapes, repair=repair)
 
     def forget(self, source: str) -> SyncReport:
-        """The facts of a source that the settings no longer name are gone. Raises EngineError, Unknown."""
+        """The facts of a source that the settings no longer name are gone, or of one token (`token/NAME`).
+
+        Raises EngineError, Unknown.
+        """
         with self.lock:
+            if source.startswith(f"{TOKEN}/"):
+                return self.updates.forget(source[len(TOKEN) + 1 :])
             if self.project.pipeline(source) is not None:
                 raise EngineError(
                     f"{source!r} is still a source here, so the next sync would bring it back. "
@@ -147,7 +162,7 @@ class Engine:
     def rename(self, old: str, new: str) -> SyncReport:
         """The facts of `old` are those of `new`, and so is its table in graphtide.toml. Raises EngineError, Unknown."""
         with self.lock:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", new) or new in (ontology_source.NAME, "rule"):
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", new) or new in RESERVED:
                 raise EngineError(f"{new!r} is no name for a source. Use letters, digits, '_', '-' and '.'.")
             if old == new:
                 raise EngineError(f"{old!r} has that name already.")
@@ -189,6 +204,9 @@ class Engine:
                         f"base is {fresh.settings.base!r}, but the store was made with {self.settings.base!r}. "
                         "Put it back, or move the state folder away and load again.",
                     )  # fmt: skip
+                if fresh.settings.merge != self.settings.merge:
+                    fresh.close()
+                    raise self._merged_otherwise(fresh.settings)
             except Exception as wrong:
                 self.refused = str(wrong)
                 raise
@@ -244,6 +262,7 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
+            self.updates.close()
             with suppress(OSError):
                 standing.write_seen(self.settings.state, self._seen)
             with suppress(StoreError):  # no room for one: the log has everything
@@ -259,6 +278,23 @@ class Engine:
         self.close()
 
     # -- how
+
+    def _settle_merge(self) -> None:
+        """A new store is what the settings say, merged or plain, and says so for good."""
+        store, names = self.store, self.store.names
+        plain = next(store.match(*names.plain, NamedNode(names.cursor)), None) is not None
+        if plain == self.settings.merge:
+            if not store.empty or plain:
+                raise self._merged_otherwise(self.settings)
+            store.commit(Change(added={names.cursor: frozenset({" ".join(map(str, names.plain))})}))
+        store.plain = not self.settings.merge
+
+    def _merged_otherwise(self, settings: Settings) -> SettingsError:
+        return SettingsError(
+            FILE, settings.line("merge"),
+            f"merge is {str(settings.merge).lower()}, but the store was made otherwise. "
+            "Put it back, or move the state folder away and load again.",
+        )  # fmt: skip
 
     def _said(self, what: str, source: str, key: str) -> set[str]:
         """The values by which a log line would give away what a record, or an IRI, says."""
@@ -290,7 +326,7 @@ class Engine:
         out = []
         for row in journal.source_rows(self.store, self.store.names):
             name, scopes = str(row["name"]), scopes_of(self.store, str(row["name"]))
-            if name in here or any(format_of(scope) is None for scope in scopes):
+            if name in here or name == TOKEN or any(format_of(scope) is None for scope in scopes):
                 continue
             out.append(Pipeline(name, _Nothing(name), Plan(name, direct_mapping(name, self.settings.base))))
         return out
@@ -473,6 +509,8 @@ def handlers(engine: Engine) -> dict[str, Callable[[dict[str, Any], Emit], dict[
         "backup": lambda ask, emit: {"path": str(engine.backup(str(ask["dest"])))},
         "reload": lambda ask, emit: engine.reload(),
         "checkpoint": lambda ask, emit: {"commit": engine.checkpoint()},
+        "update": lambda ask, emit: engine.updates.update(ask).to_dict(),
+        "graph": lambda ask, emit: engine.updates.graph(ask).to_dict(),
     }
 
 

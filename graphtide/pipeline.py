@@ -32,7 +32,7 @@ from . import ontology_source
 from .load import LoadError, UserCode
 from .ontology_source import OntologySource
 from .own_source import guarded
-from .settings import FILE, Settings, SettingsError, SourceSettings, load
+from .settings import FILE, RESERVED, Settings, SettingsError, SourceSettings, load
 
 PREFIXES = {
     "gt": "https://w3id.org/graphtide/ns#",
@@ -130,11 +130,11 @@ class _Opening:
 
     def project(self) -> Project:
         settings = self.settings
-        if not settings.merge:
+        if not settings.merge and settings.rule_files:
             raise settings.error(
-                "merge = false, a plain store without a merged default graph, is not there yet. Remove the key.",
-                "merge",
-            )
+                "merge = false leaves the default graph to whoever writes to it, and rules read what is merged there."
+                " Remove one of the two.", "rules",
+            )  # fmt: skip
         closed = settings.vocabulary == "closed"
         words = self._paths(settings.vocabulary_files, "ontology", "vocabulary")
         shape_files = self._paths(settings.shape_files, "ontology", "shapes")
@@ -369,7 +369,7 @@ def named(paths: Sequence[str]) -> dict[str, str]:
     stems = [_name(Path(path).stem) for path in paths]
     for path, stem in zip(paths, stems, strict=True):
         name = stem if stems.count(stem) == 1 else _name(path)
-        while name in out.values() or name in (ontology_source.NAME, "rule"):
+        while name in out.values() or name in RESERVED:
             name += "_"
         out[path] = name
     return out

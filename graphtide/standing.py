@@ -15,7 +15,7 @@ from typing import Any
 from ontology.facts import GT
 from sparql import checkpoint, journal
 from sparql.log import FOLDER, LogReader, read_head, segments
-from sparql.names import Names
+from sparql.names import TOKEN, Names
 
 from .settings import own
 
@@ -94,6 +94,9 @@ def status(
     for one in project.pipelines:
         row = stored.pop(one.name, None)
         rows.append(_row(one.name, _kind(project, one.name), row, graph, names, labels, seen_at, live or {}))
+    written = stored.pop(TOKEN, None)
+    if written is not None:
+        rows.append({**_row(TOKEN, "http", written, graph, names, labels, seen_at, {}), "mode": "written"})
     for name, row in stored.items():
         orphan = _row(name, "-", row, graph, names, labels, seen_at, {})
         rows.append({**orphan, "state": "orphaned", "message": f"{name} {ORPHANED.format(name=name)}"})

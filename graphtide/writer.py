@@ -21,6 +21,7 @@ from sources.record import ScopedSource
 from sparql.store import DiskFull, StoreError
 from sparql.store.socket import Refusal
 from sparql.store.socket import serve as listen
+from sparql.sync.evaluating import Refused
 
 from . import __version__
 from .engine import Emit, Engine, handlers
@@ -297,6 +298,7 @@ class Writer:
         """A checkpoint every `checkpoint_seconds` when there were commits."""
         store, last = self.engine.store, 0
         while not self.stop.wait(self.engine.settings.limits.checkpoint_seconds):
+            self.engine.updates.rest()
             if store.head == last:
                 continue
             try:
@@ -339,6 +341,8 @@ def _refusing(handler: Callable[[dict[str, Any], Emit], Any]) -> Callable[[dict[
     def answer(ask: dict[str, Any], emit: Emit) -> Any:
         try:
             return handler(ask, emit)
+        except Refused as no:
+            raise Refusal(no.code, no.message, no.details) from no
         except (ValueError, TypeError, StoreError, OSError, KeyError) as wrong:
             raise Refusal(type(wrong).__name__, str(wrong)) from wrong
 

@@ -23,10 +23,10 @@ class WriterGone(ConnectionError):
 
 
 class WriterRefused(RuntimeError):
-    """The writer answered no: `code` is for programs, `message` for people."""
+    """The writer answered no: `code` is for programs, `message` for people, `details` are what else it said of it."""
 
-    def __init__(self, code: str, message: str) -> None:
-        self.code, self.message = code, message
+    def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
+        self.code, self.message, self.details = code, message, details or {}
         super().__init__(message)
 
 
@@ -85,7 +85,8 @@ class WriterClient:
                     if on_event is not None:
                         on_event(answer["event"])
                 elif "error" in answer:
-                    raise WriterRefused(str(answer["error"].get("code")), str(answer["error"].get("message")))
+                    details = dict(answer["error"])
+                    raise WriterRefused(str(details.pop("code", "")), str(details.pop("message", "")), details)
                 else:
                     found = answer.get("ok")
                     return found if isinstance(found, dict) else {"value": found}

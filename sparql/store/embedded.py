@@ -69,6 +69,8 @@ class Store:
         self._lock, self._writing, self._queue = lock, threading.RLock(), deque[_Pending]()
         self._stages: weakref.WeakSet[Stage] = weakref.WeakSet()  # one nobody uses any more is not kept up
         self._closed, self._broken = False, ""
+        self.plain = False
+        """Whether the default graph is its own, and nothing is merged into it."""
         self._graph: pyoxigraph.Store
         self.head: int
         self.head_time: str

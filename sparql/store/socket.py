@@ -25,10 +25,10 @@ READ = 1 << 16
 
 
 class Refusal(Exception):
-    """A handler's no: `code` is for programs, the message for people."""
+    """A handler's no: `code` is for programs, the message for people, `details` for both, as JSON can say them."""
 
-    def __init__(self, code: str, message: str) -> None:
-        self.code, self.message = code, message
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        self.code, self.message, self.details = code, message, dict(details or {})
         super().__init__(message)
 
 
@@ -230,7 +230,7 @@ class _Peer:
         try:
             answer: dict[str, Any] = {"ok": handler(request, self._event)}
         except Refusal as no:
-            answer = {"error": {"code": no.code, "message": no.message}}
+            answer = {"error": {**no.details, "code": no.code, "message": no.message}}
         except Exception as wrong:  # the outermost edge of one request: the next one must be heard
             self._server.oops(do, wrong)
             answer = {"error": {"code": "failed", "message": f"{type(wrong).__name__}: {wrong}"}}

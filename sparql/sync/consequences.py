@@ -44,6 +44,8 @@ class Consequences:
 
     def __init__(self, store: Graph, rules: Iterable[Rule] = (), wide: Wide | None = None) -> None:
         """Raises RuleCycle when there is no order to run the rules in."""
+        if getattr(store, "plain", False):  # what is merged is what rules read and wide shapes check
+            rules, wide = (), None
         self.store, self.rules, self.wide = store, layered(rules), wide
         self._stage: Any = None
         self.speakers: Speakers | None = None

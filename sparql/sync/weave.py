@@ -60,7 +60,10 @@ class Weave:
         self._open.add(statement)
 
     def settle(self) -> Change:
-        """What holds follows from what is said: the default graph's change since the last call."""
+        """What holds follows from what is said: the default graph's change since the last call, if it is merged."""
+        if getattr(self.store, "plain", False):
+            self._open = set()
+            return Change()
         before_removed, before_added = self._removed.get("", set()), self._added.get("", set())
         moved_in, moved_out = set(), set()
         held = self.store.present(self._open)
