@@ -3,7 +3,11 @@
 from .pool import (
     HAS_MEMORY_CAP,
     Answer,
+    AnswerTooLong,
     Call,
+    Ended,
+    EpochAhead,
+    EpochGone,
     NotAcceptable,
     Pool,
     PoolBusy,
@@ -12,13 +16,18 @@ from .pool import (
     QueryFailed,
     QueryTimeout,
     QueryTooLarge,
+    Running,
     WorkerLost,
 )
 
 __all__ = [
     "HAS_MEMORY_CAP",
     "Answer",
+    "AnswerTooLong",
     "Call",
+    "Ended",
+    "EpochAhead",
+    "EpochGone",
     "NotAcceptable",
     "Pool",
     "PoolBusy",
@@ -27,5 +36,6 @@ __all__ = [
     "QueryFailed",
     "QueryTimeout",
     "QueryTooLarge",
+    "Running",
     "WorkerLost",
 ]

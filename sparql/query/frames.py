@@ -8,9 +8,12 @@ import struct
 import time
 from typing import Any
 
-_HEAD = struct.Struct("!cI")
+from sparql.query.counting import Counter
 
-READY, ASK, HEADER, DATA, END, ERROR = b"R", b"Q", b"H", b"D", b"E", b"X"
+_HEAD = struct.Struct("!cI")
+_COUNT = struct.Struct("!Q")
+
+READY, ASK, HEADER, DATA, COUNT, END, ERROR = b"R", b"Q", b"H", b"D", b"N", b"E", b"X"
 CHUNK = 64 * 1024
 # An answer that trickles is still sent on after this long, so that its first rows arrive before its last.
 LINGER_SECONDS = 0.05
@@ -20,6 +23,14 @@ class Cut(EOFError):
     """The other side is gone in the middle of, or before, a frame."""
 
 
+class TooLong(Exception):
+    """The answer is longer than it may be: `what` ("rows" or "bytes") there are more than `most` of."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(what, most)
+        self.what, self.most = what, most
+
+
 def frame(kind: bytes, payload: bytes) -> bytes:
     """One frame as bytes."""
     return _HEAD.pack(kind, len(payload)) + payload
@@ -27,7 +38,12 @@ def frame(kind: bytes, payload: bytes) -> bytes:
 
 def frame_json(kind: bytes, value: dict[str, Any]) -> bytes:
     """One frame that carries JSON."""
-    return frame(kind, json.dumps(value, ensure_ascii=False).encode())
+    return frame(kind, json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def count_of(payload: bytes) -> int:
+    """The number in a COUNT frame."""
+    return int(_COUNT.unpack(payload)[0])
 
 
 class FrameReader:
@@ -42,21 +58,35 @@ class FrameReader:
         buffer = self._buffer
         return len(buffer) >= _HEAD.size and len(buffer) >= _HEAD.size + _HEAD.unpack_from(buffer)[1]
 
-    def next(self) -> tuple[bytes, bytes]:
-        """The next frame. Raises Cut when the other side is gone, TimeoutError by the socket's own timeout."""
+    def take(self) -> tuple[bytes, bytes] | None:
+        """The next frame, if all of it is here."""
         buffer = self._buffer
-        while not self.ready():
-            try:
-                got = self.sock.recv(256 * 1024)
-            except ConnectionError as gone:
-                raise Cut(str(gone)) from gone
-            if not got:
-                raise Cut("the other side closed the connection")
-            buffer += got
+        if len(buffer) < _HEAD.size:
+            return None
         kind, length = _HEAD.unpack_from(buffer)
-        payload = bytes(buffer[_HEAD.size : _HEAD.size + length])
-        del buffer[: _HEAD.size + length]
+        end = _HEAD.size + length
+        if len(buffer) < end:
+            return None
+        with memoryview(buffer) as view:
+            payload = bytes(view[_HEAD.size : end])
+        del buffer[:end]
         return kind, payload
+
+    def fill(self) -> None:
+        """More is here. Raises Cut when the other side is gone, BlockingIOError or TimeoutError as the socket does."""
+        try:
+            got = self.sock.recv(256 * 1024)
+        except (ConnectionError, ValueError) as gone:
+            raise Cut(str(gone)) from gone
+        if not got:
+            raise Cut("the other side closed the connection")
+        self._buffer += got
+
+    def next(self) -> tuple[bytes, bytes]:
+        """The next frame of a blocking socket. Raises as `fill`."""
+        while (found := self.take()) is None:
+            self.fill()
+        return found
 
 
 class FrameWriter:
@@ -64,19 +94,30 @@ class FrameWriter:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._out = bytearray()
+        self._out: list[bytes] = []
         self._data = bytearray()
         self._since = time.monotonic()
-        self.sent = False
+        self._counter: Counter | None = None
+        self._counted = 0
+        self.max_rows = self.max_bytes = 0
+        self.bytes = 0
 
-    def head(self, value: dict[str, Any]) -> None:
-        """Start an answer."""
-        self.sent = False
-        self._out, self._data = bytearray(frame_json(HEADER, value)), bytearray()
+    def head(
+        self, value: dict[str, Any], counter: Counter | None = None, max_rows: int = 0, max_bytes: int = 0
+    ) -> None:
+        """Start an answer whose rows `counter` tells from its bytes. 0 stands for no limit."""
+        self._out, self._data = [frame_json(HEADER, value)], bytearray()
+        self._counter, self._counted = counter, 0
+        self.max_rows, self.max_bytes, self.bytes = max_rows, max_bytes, 0
         self._since = time.monotonic()
 
+    @property
+    def rows(self) -> int:
+        """The rows written so far."""
+        return self._counter.rows if self._counter is not None else 0
+
     def write(self, data: bytes) -> int:
-        """Part of the answer's body."""
+        """Part of the answer's body. Raises TooLong."""
         self._data += data
         if len(self._data) >= CHUNK or time.monotonic() - self._since > LINGER_SECONDS:
             self.flush_frames()
@@ -86,25 +127,41 @@ class FrameWriter:
         """An engine's own flush sends nothing: a frame is sent when it is worth one."""
 
     def flush_frames(self) -> None:
-        """Send what there is."""
-        if self._data:
-            self._out += frame(DATA, bytes(self._data))
-            self._data = bytearray()
+        """Send what there is. Raises TooLong, and nothing of what is too much was sent."""
+        self._frame_data()
         if self._out:
-            self._sock.sendall(self._out)
-            self._out = bytearray()
-            self.sent = True
+            self._sock.sendall(b"".join(self._out))
+            self._out = []
         self._since = time.monotonic()
 
     def end(self, value: dict[str, Any]) -> None:
-        """The answer is whole."""
-        if self._data:
-            self._out += frame(DATA, bytes(self._data))
-            self._data = bytearray()
-        self._out += frame_json(END, value)
+        """The answer is whole. Raises TooLong."""
+        self._frame_data()
+        self._out.append(frame_json(END, {**value, "rows": self.rows, "bytes": self.bytes}))
         self.flush_frames()
 
     def fail(self, value: dict[str, Any]) -> None:
         """The answer ends here and is not whole; what was not sent yet is dropped."""
-        self._out, self._data = bytearray(frame_json(ERROR, value)), bytearray()
+        self._out, self._data = [frame_json(ERROR, value)], bytearray()
         self.flush_frames()
+
+    def _frame_data(self) -> None:
+        if not self._data:
+            return
+        data = bytes(self._data)
+        self._data = bytearray()
+        self.bytes += len(data)
+        if self.max_bytes and self.bytes > self.max_bytes:
+            raise TooLong("bytes", self.max_bytes)
+        if self._counter is not None:
+            rows = self._counter.add(data)
+            if self.max_rows and rows > self.max_rows:
+                raise TooLong("rows", self.max_rows)
+            if rows != self._counted and self._since_sent():
+                self._counted = rows
+                self._out.append(frame(COUNT, _COUNT.pack(rows)))
+        self._out.append(frame(DATA, data))
+
+    def _since_sent(self) -> bool:
+        # A small answer's rows are in its end: only a long one says how far it is.
+        return self.bytes >= CHUNK

@@ -2,103 +2,55 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import signal
-import socket
-import subprocess
+import math
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparql.log import read_head
 from sparql.query import results
-from sparql.query.frames import ASK, DATA, END, ERROR, HEADER, READY, Cut, FrameReader, frame_json
+from sparql.query.call import Answer, Call, Ended, Running
+from sparql.query.epochs import Leases
+from sparql.query.failures import (
+    AnswerTooLong,
+    EpochAhead,
+    EpochGone,
+    PoolBusy,
+    QueryCancelled,
+    QueryError,
+    QueryFailed,
+    QueryTimeout,
+    QueryTooLarge,
+    WorkerLost,
+)
+from sparql.query.frames import Cut
+from sparql.query.process import Worker, Zygote
+from sparql.query.turns import Turns, Waiter
 from sparql.query.worker import absolute
 
 WATCH_SECONDS = 0.025
-START_SECONDS = 60.0
-# A worker this many commits behind the newest when its query ends is replaced rather than caught up.
-FAR_BEHIND = 500
-# A worker killed from outside so soon after it was given a query was not killed for the query.
-STILLBORN_SECONDS = 0.25
+# A worker this many commits behind the newest when its query ends is replaced rather than caught up; a query that
+# took less than this leaves it behind by little.
+FAR_BEHIND, LONG_SECONDS = 500, 1.0
 HAS_MEMORY_CAP = sys.platform.startswith("linux")
 
-
-class QueryFailed(Exception):
-    """A query has no whole answer. Its subclasses say why; `str()` is for people."""
-
-
-class QueryError(QueryFailed, ValueError):
-    """The text is not a query we run: `line` and `column` count from 1 and are 0 when unknown."""
-
-    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
-        self.message, self.line, self.column = message, line, column
-        super().__init__(f"line {line}, column {column}: {message}" if line else message)
-
-
-class QueryTimeout(QueryFailed, TimeoutError):
-    """The deadline came before the end of the answer had been taken."""
-
-
-class QueryTooLarge(QueryFailed, MemoryError):
-    """The query needed more memory than it may add to its worker, or more stack than there is."""
-
-
-class QueryCancelled(QueryFailed):
-    """Whoever asked no longer wants the answer."""
-
-
-class PoolBusy(QueryFailed):
-    """No worker was free in time and the queue is as long as it may be, or the pool is closed: nothing was run."""
-
-
-class WorkerLost(QueryFailed, RuntimeError):
-    """The worker's process ended in the middle of the query, and not by us. Asking again is safe."""
-
-
-class _Stillborn(Exception):
-    """The worker was killed from outside as it was given the query."""
-
-
 NotAcceptable = results.NotAcceptable
-
-
-class _Worker:
-    """The pool's end of one worker process."""
-
-    def __init__(self, pid: int, sock: socket.socket) -> None:
-        self.pid, self.sock = pid, sock
-        self.reader = FrameReader(sock)
-        self.epoch = 0
-        self.first_memory = 0
-        self.baseline = 0
-        self.peak = 0
-        self.ends = float("inf")
-        self.verdict: QueryFailed | None = None
-        self.status: int | None = None
-        self.buried = threading.Event()
-
-
-class _Waiter:
-    def __init__(self) -> None:
-        self.turn = threading.Event()
-        self.worker: _Worker | None = None
-        self.cancelled = False
 
 
 class Pool:
     """Runs queries on replicas of the graph in `state`, at most `workers` at a time, each in a process of its own.
 
-    Every answer stands at the newest commit that was durable when its query started, or a later one. Use it from any
-    thread; `start` returns at once, and a query waits for the first worker. Unless the system takes it away, a macOS
-    pool has no memory cap (`HAS_MEMORY_CAP`).
+    Every answer stands at the newest commit that was durable when its query started, or a later one; or at the one
+    epoch it asks for, from one of at most `pinned` workers more that stay where they are. Use it from any thread, or
+    from an event loop (see `Call`); `start` returns at once, and a query waits for the first worker.
+
+    `queue` may wait, and of one client `per_client` run and wait together (0: no limit); turns go round by client.
+    `deadline` is the whole time of a query in seconds, `memory_bytes` what it may add to its worker (there is no cap
+    on macOS: `HAS_MEMORY_CAP`), `max_rows` and `max_bytes` what an answer may have (0: no limit): a longer one fails.
     """
 
     def __init__(
@@ -109,30 +61,45 @@ class Pool:
         workers: int = 2,
         spares: int = 1,
         queue: int = 64,
+        per_client: int = 0,
+        pinned: int = 2,
         deadline: float = 30.0,
+        ahead_seconds: float = 5.0,
         memory_bytes: int = 2**30,
+        max_rows: int = 0,
+        max_bytes: int = 0,
         prefixes: Mapping[str, str] | None = None,
     ) -> None:
         self.state, self.base = Path(state).absolute(), base
         for name, iri in (prefixes or {}).items():
             if not absolute(iri):
                 raise ValueError(f"The prefix {name}: stands for {iri!r}, which is not an absolute IRI.")
-        self.workers, self.spares, self.queue = workers, spares, queue
-        self.deadline, self.memory_bytes = deadline, memory_bytes
+        self.workers, self.spares, self.pinned = workers, spares, pinned
+        self.queue, self.per_client = queue, per_client
+        self.deadline, self.ahead_seconds, self.memory_bytes = deadline, ahead_seconds, memory_bytes
+        self.max_rows, self.max_bytes = max_rows, max_bytes
         self.prefixes = dict(prefixes or {})
         self.network: bool | None = None
         self.trouble = ""
+        self._leases = Leases(self.state)
+        self._observers: list[Callable[[Ended], None]] = []
         self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-        self._busy: dict[int, _Worker] = {}
-        self._waiting: deque[_Waiter] = deque()
-        self._all: dict[int, _Worker] = {}
+        self._calls: dict[str, Call] = {}
+        self._per_client: Counter[str | None] = Counter()
+        self._seconds = 0.05  # how long a query holds its worker, of late
+        self._all: dict[int, Worker] = {}
+        self._idle: list[Worker] = []
+        self._busy: dict[int, Worker] = {}
+        self._turns = Turns()
+        self._pins: dict[int, Worker] = {}  # the longest unused first
+        self._starting: list[int] = []
+        self._pin_turns = Turns()
         self._wanted = threading.Condition(self._lock)
         self._watched = threading.Condition(self._lock)
         self._watching = False
         self._closed = False
         self._ready = threading.Event()
-        self._zygote: _Zygote | None = None
+        self._zygote: Zygote | None = None
         self._threads: list[threading.Thread] = []
 
     def start(self) -> Pool:
@@ -149,11 +116,13 @@ class Pool:
             if self._closed:
                 return
             self._closed = True
-            for waiter in self._waiting:
-                waiter.turn.set()
-            self._waiting.clear()
-            for worker in self._all.values():
-                worker.verdict = worker.verdict or PoolBusy("The query service is stopping.")
+            for waiter in (*self._turns, *self._pin_turns):
+                self._forget(waiter, self._stopping())
+            workers = [*self._all.values(), *self._pins.values()]
+            for worker in workers:
+                worker.verdict = worker.verdict or self._stopping()
+                if worker.call is not None:
+                    worker.hang_up()
             self._wanted.notify_all()
             self._watched.notify_all()
             zygote = self._zygote
@@ -162,9 +131,9 @@ class Pool:
         for thread in self._threads:
             thread.join(10)
         with self._lock:
-            for worker in self._all.values():
-                if worker.pid not in self._busy:
-                    worker.sock.close()
+            for worker in workers:
+                if worker.call is None:
+                    worker.close()
 
     def __enter__(self) -> Pool:
         return self.start()
@@ -185,12 +154,33 @@ class Pool:
             return {
                 "workers": len(self._all),
                 "busy": len(self._busy),
-                "waiting": len(self._waiting),
+                "waiting": len(self._turns) + len(self._pin_turns),
+                "pinned": len(self._pins),
+                "epochs": sorted({worker.pin for worker in self._pins.values() if worker.pin is not None}),
                 "pids": sorted(self._all),
                 "memory_cap": HAS_MEMORY_CAP,
                 "network": self.network,
                 "trouble": self.trouble,
             }
+
+    def running(self) -> list[Running]:
+        """The queries that wait, run or are sent, the oldest first."""
+        with self._lock:
+            calls = list(self._calls.values())
+        return [call.running() for call in calls]
+
+    def cancel(self, id: str, message: str = "The query was cancelled by its id.") -> bool:
+        """The query of that id runs no more. False when there is none."""
+        with self._lock:
+            call = self._calls.get(id)
+        if call is None:
+            return False
+        call.cancel(message)
+        return True
+
+    def observe(self, ended: Callable[[Ended], None]) -> None:
+        """`ended` is called, from whatever thread, once for each query that is over. It must be quick and not raise."""
+        self._observers.append(ended)
 
     def call(
         self,
@@ -201,128 +191,218 @@ class Pool:
         default_graphs: Sequence[str] = (),
         named_graphs: Sequence[str] = (),
         prefixes: Mapping[str, str] | None = None,
+        client: str | None = None,
+        epoch: int | None = None,
+        least: int | None = None,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        admitted: bool = False,
     ) -> Call:
-        """A query about to run; its deadline counts from now. Raises NotAcceptable for a format there is not."""
-        ask = {
+        """A query about to run; its deadline counts from now. Raises NotAcceptable for a format there is not.
+
+        `admitted` says that the text was parsed (`sparql.query.admit.admit`), so that the worker need not.
+        `client` is who asks, for fairness. The answer stands at `epoch`, or at `least` or later; a limit of the
+        query's own can only be lower than the pool's.
+        """
+        ask: dict[str, Any] = {
             "query": query,
             "formats": results.named(format) if isinstance(format, str) else dict(format),
-            "default_graphs": list(default_graphs),
-            "named_graphs": list(named_graphs),
-            "prefixes": dict(prefixes or {}),
         }
-        return Call(self, ask, self.deadline if deadline is None else deadline)
+        if default_graphs or named_graphs:
+            ask |= {"default_graphs": list(default_graphs), "named_graphs": list(named_graphs)}
+        if prefixes:
+            ask["prefixes"] = dict(prefixes)
+        for name, limit, own in (("max_rows", self.max_rows, max_rows), ("max_bytes", self.max_bytes, max_bytes)):
+            if limit or own:
+                ask[name] = min(limit or own or 0, own or limit)
+        if epoch is not None:
+            ask["epoch"] = epoch
+        if admitted:
+            ask["admitted"] = True
+        seconds = self.deadline if deadline is None else deadline
+        return Call(self, ask, seconds=seconds, client=client, epoch=epoch, least=least)
 
     def run(self, query: str, **options: Any) -> Answer:
         """The query's answer from its first byte on; options as for `call`.
 
-        Raises QueryError, QueryTimeout, QueryTooLarge, PoolBusy, WorkerLost or NotAcceptable, here or while the
-        answer is read.
+        Raises NotAcceptable or a QueryFailed, here or while the answer is read.
         """
         return self.call(query, **options).answer()
 
-    # -- workers ------------------------------------------------------------------------------------------------------
+    # -- turns --------------------------------------------------------------------------------------------------------
 
-    def _acquire(self, waiter: _Waiter, ends: float) -> _Worker:
+    def _admit(self, call: Call) -> None:
+        """The call is one of the pool's. Raises PoolBusy when its client has too many."""
         with self._lock:
             if self._closed:
-                raise PoolBusy("The query service is stopping.")
-            self._bury_idle()
-            if not self._waiting and self._idle and len(self._busy) < self.workers:
-                return self._take(ends)
-            if len(self._waiting) >= self.queue:
-                raise PoolBusy(f"{len(self._busy)} queries run and {len(self._waiting)} wait. Try again in a moment.")
-            self._waiting.append(waiter)
-        waiter.turn.wait(max(0.0, ends - time.monotonic()))
+                raise self._stopping()
+            if self.per_client and call.client is not None:
+                mine = self._per_client[call.client] + self._turns.of(call.client) + self._pin_turns.of(call.client)
+                if mine >= self.per_client:
+                    raise PoolBusy(
+                        f"{mine} queries of yours run or wait, and that is as many as may.", "client", self._soon(mine)
+                    )
+            self._calls[call.id] = call
+
+    def _enter(self, call: Call) -> Worker | None:
+        """A worker for the call, or None and `call._waiter` waits for one. Raises PoolBusy, QueryCancelled."""
         with self._lock:
-            worker = waiter.worker
-            if worker is not None and not waiter.cancelled:
-                worker.ends = ends
-                return worker
-            if worker is not None:
-                self._release_locked(worker)
-            with contextlib.suppress(ValueError):
-                self._waiting.remove(waiter)
-            if waiter.cancelled:
-                raise QueryCancelled("The query was cancelled before it ran.")
+            if self._closed:
+                raise self._stopping()
+            if call._cancelled is not None:
+                raise call._cancelled
+            if not call.pinned:
+                self._bury_idle()
+                if self._idle and not self._turns and len(self._busy) < self.workers:
+                    return self._take(self._idle.pop(), call)
+            waiting = len(self._turns) + len(self._pin_turns)
+            if waiting >= self.queue:
+                raise PoolBusy(f"{len(self._busy)} queries run and {waiting} wait.", "queue", self._soon(waiting + 1))
+            waiter = call._waiter = Waiter(call)
+            if call.pinned:
+                self._pin_turns.put(waiter)
+                self._dispatch_pinned()
+            else:
+                self._turns.put(waiter)
+            return None
+
+    def _called(self, waiter: Waiter) -> Worker:
+        """The worker whose turn has come. Raises PoolBusy when none has in time, or why there will be none."""
+        with self._lock:
+            waiter.call._waiter = None
+            if waiter.failure is not None:
+                raise waiter.failure
+            if waiter.worker is not None:
+                return waiter.worker
+            self._turns.remove(waiter)
+            self._pin_turns.remove(waiter)
+            waiting = len(self._turns) + len(self._pin_turns) + 1
             trouble = f" The last worker did not start: {self.trouble}" if self.trouble else ""
-            if self._closed:
-                raise PoolBusy("The query service is stopping.")
-            raise PoolBusy(f"No worker was free in time.{trouble}")
+        raise PoolBusy(f"No worker was free in time.{trouble}", "time", self._soon(waiting))
 
-    def _take(self, ends: float) -> _Worker:
-        worker = self._idle.pop()
-        worker.ends, worker.verdict, worker.peak = ends, None, 0
-        worker.baseline = _memory(worker.pid)
-        self._busy[worker.pid] = worker
+    def _forget(self, waiter: Waiter, why: Exception) -> None:
+        """With the lock held: it waits no more."""
+        if not waiter.settled:
+            self._turns.remove(waiter)
+            self._pin_turns.remove(waiter)
+            waiter.settle(failure=why)
+
+    def _soon(self, ahead: int) -> float:
+        return float(min(60, max(1, math.ceil(ahead * self._seconds / max(1, self.workers)))))
+
+    def _take(self, worker: Worker, call: Call) -> Worker:
+        worker.call, call._worker = call, worker
+        worker.ends, worker.verdict, worker.peak = call.ends, None, 0
+        worker.baseline, worker.since = worker.memory(), time.monotonic()
+        if worker.pin is None:
+            self._busy[worker.pid] = worker
+        self._per_client[call.client] += 1
         if not self._watching:
             self._watched.notify()
         return worker
 
-    def _release(self, worker: _Worker) -> None:
+    def _release(self, worker: Worker) -> None:
+        """Its query is over, and it can take another."""
         with self._lock:
-            self._release_locked(worker)
+            seconds = time.monotonic() - worker.since
+            if not self._leave(worker):
+                return
+            self._seconds += (seconds - self._seconds) * 0.1
+            grown = worker.first_memory and worker.memory() - worker.first_memory > self.memory_bytes // 2
+            behind = worker.pin is None and seconds > LONG_SECONDS and read_head(self.state) - worker.epoch > FAR_BEHIND
+            if grown or behind:
+                self._drop(worker)
+                worker.close()
+            elif worker.pin is None:
+                self._idle.append(worker)
+            self._dispatch()
+            self._dispatch_pinned()
 
-    def _release_locked(self, worker: _Worker) -> None:
-        if self._busy.pop(worker.pid, None) is None:
-            return
-        worker.ends = float("inf")
-        grown = worker.first_memory and _memory(worker.pid) - worker.first_memory > self.memory_bytes // 2
-        if grown or read_head(self.state) - worker.epoch > FAR_BEHIND:
-            self._drop(worker)
-            worker.sock.close()
-        else:
-            self._idle.append(worker)
-        self._dispatch()
+    def _leave(self, worker: Worker) -> bool:
+        """With the lock held: no query has the worker. False when none had."""
+        call = worker.call
+        if call is None:
+            return False
+        worker.call, worker.ends, call._worker = None, float("inf"), None
+        self._busy.pop(worker.pid, None)
+        self._per_client[call.client] -= 1
+        if not self._per_client[call.client]:
+            del self._per_client[call.client]
+        return True
 
-    def _condemn(self, worker: _Worker, verdict: QueryFailed) -> None:
+    def _condemn(self, worker: Worker, verdict: QueryFailed) -> None:
         """With the lock held: the worker is killed, its place is free, and whoever reads from it hears the verdict."""
         if worker.verdict is None:
             worker.verdict = verdict
+        if worker.call is not None:
+            self._calls.pop(worker.call.id, None)
         self._drop(worker)
+        worker.hang_up()
         self._dispatch()
+        self._dispatch_pinned()
 
-    def _drop(self, worker: _Worker) -> None:
-        self._busy.pop(worker.pid, None)
+    def _drop(self, worker: Worker) -> None:
+        self._leave(worker)
+        worker.given_up()
         if worker in self._idle:
             self._idle.remove(worker)
-        if self._all.pop(worker.pid, None) is not None:
+        if (self._all.pop(worker.pid, None) or self._pins.pop(worker.pid, None)) is not None:
             if self._zygote is not None:
                 self._zygote.kill(worker)
             self._wanted.notify_all()
 
     def _bury_idle(self) -> None:
         """With the lock held: the worker that would be taken next is alive, as far as its connection tells."""
-        while self._idle and not _open(self._idle[-1].sock):
+        while self._idle and not self._idle[-1].silent():
             self._drop(self._idle[-1])
 
     def _dispatch(self) -> None:
+        if not self._turns:
+            return
         self._bury_idle()
-        while self._waiting and self._idle and len(self._busy) < self.workers:
-            waiter = self._waiting.popleft()
-            if not waiter.cancelled:
-                waiter.worker = self._take(float("inf"))
-            waiter.turn.set()
+        while self._idle and len(self._busy) < self.workers and (waiter := self._turns.next(self._per_client)):
+            waiter.settle(self._take(self._idle.pop(), waiter.call))
 
-    def _lost(self, worker: _Worker) -> QueryFailed:
+    def _dispatch_pinned(self) -> None:
+        """With the lock held: whoever waits for an epoch has a worker there, or one is being made, or none may be."""
+        if not self._pin_turns:
+            return
+        for waiter in self._pin_turns:
+            epoch = waiter.call.epoch
+            assert epoch is not None
+            idle = [each for each in self._pins.values() if each.call is None]
+            here = next((each for each in idle if each.pin == epoch), None)
+            if here is not None:
+                self._pin_turns.remove(waiter)
+                self._pins[here.pid] = self._pins.pop(here.pid)
+                waiter.settle(self._take(here, waiter.call))
+                continue
+            if epoch in self._starting:
+                continue
+            if len(self._pins) + len(self._starting) >= self.pinned:
+                if not idle:
+                    continue
+                self._drop(idle[0])
+            self._starting.append(epoch)
+            threading.Thread(target=self._pin, args=(epoch,), name="graphtide-pin", daemon=True).start()
+
+    def _lost(self, worker: Worker) -> QueryFailed:
         """Why the worker's connection ended."""
         with self._lock:
             verdict = worker.verdict
             self._condemn(worker, WorkerLost("The worker ended."))
-        worker.sock.close()
+            worker.close()
         if verdict is not None:
             return verdict
-        worker.buried.wait(2.0)
-        status = worker.status
-        if status is not None and os.WIFSIGNALED(status):
-            name = signal.Signals(os.WTERMSIG(status)).name
-            if name == "SIGABRT" and worker.peak - worker.baseline > self.memory_bytes // 2:
-                return self._too_large()
-            if name in ("SIGSEGV", "SIGBUS", "SIGABRT"):
-                return QueryTooLarge(
-                    f"The engine could not stand this query ({name}): too long, or nested too deeply. Take it apart."
-                )
-            return WorkerLost(f"The worker that ran the query was ended by {name}. Ask again.")
-        return WorkerLost("The worker that ran the query ended. Ask again.")
+        name = worker.died_by()
+        if name == "SIGABRT" and worker.peak - worker.baseline > self.memory_bytes // 2:
+            return self._too_large()
+        if name in ("SIGSEGV", "SIGBUS", "SIGABRT"):
+            return QueryTooLarge(
+                f"The engine could not stand this query ({name}): too long, or nested too deeply. Take it apart."
+            )
+        by = f" by {name}" if name else ""
+        return WorkerLost(f"The worker that ran the query was ended{by}. Ask again.")
 
     def _too_large(self) -> QueryTooLarge:
         return QueryTooLarge(
@@ -330,14 +410,21 @@ class Pool:
             "Filter earlier, or order and group fewer rows."
         )
 
+    def _stopping(self) -> PoolBusy:
+        return PoolBusy("The query service is stopping.", "closed", 5.0)
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+
     def _watch_forever(self) -> None:
         idle_since = time.monotonic()
         while True:
+            ended: list[tuple[Call, QueryFailed]] = []
             with self._lock:
                 if self._closed:
                     return
                 now = time.monotonic()
-                if self._busy:
+                busy = [each for each in (*self._busy.values(), *self._pins.values()) if each.call is not None]
+                if busy:
                     idle_since = now
                 elif now - idle_since > 1.0:
                     self._watching = False
@@ -347,17 +434,27 @@ class Pool:
                     continue
                 self._watching = True
                 wait = WATCH_SECONDS
-                for worker in list(self._busy.values()):
-                    if now >= worker.ends:
-                        self._condemn(worker, QueryTimeout("The query was stopped at its deadline."))
-                        continue
-                    wait = min(wait, worker.ends - now)
-                    if HAS_MEMORY_CAP and self.memory_bytes:
-                        memory = _memory(worker.pid)
-                        worker.peak = max(worker.peak, memory)
-                        if memory - worker.baseline > self.memory_bytes:
-                            self._condemn(worker, self._too_large())
+                for worker in busy:
+                    verdict = self._verdict(worker, now)
+                    if verdict is None:
+                        wait = min(wait, worker.ends - now)
+                    elif worker.call is not None:
+                        ended.append((worker.call, verdict))
+                        self._condemn(worker, verdict)
+            for call, verdict in ended:
+                call.end(verdict)
             time.sleep(max(0.001, wait))
+
+    def _verdict(self, worker: Worker, now: float) -> QueryFailed | None:
+        """Why the worker's query may not go on, if it may not."""
+        if now >= worker.ends:
+            return QueryTimeout("The query was stopped at its deadline.")
+        if HAS_MEMORY_CAP and self.memory_bytes:
+            memory = worker.memory()
+            worker.peak = max(worker.peak, memory)
+            if memory - worker.baseline > self.memory_bytes:
+                return self._too_large()
+        return None
 
     def _spawn_forever(self) -> None:
         pause = 0.05
@@ -370,7 +467,8 @@ class Pool:
             try:
                 zygote = self._zygote
                 if zygote is None or zygote.gone:
-                    zygote = _Zygote(self)
+                    zygote = Zygote(self._hello(), self._buried)
+                    self.network = zygote.network
                     with self._lock:
                         self._zygote = zygote
                         if self._closed:
@@ -384,7 +482,7 @@ class Pool:
             pause, self.trouble = 0.05, ""
             with self._lock:
                 if self._closed or worker.buried.is_set():
-                    worker.sock.close()
+                    worker.close()
                     continue
                 self._all[worker.pid] = worker
                 self._idle.insert(0, worker)
@@ -392,304 +490,68 @@ class Pool:
                 self._dispatch()
         zygote.close()
 
-    def _buried(self, worker: _Worker) -> None:
+    def _pin(self, epoch: int) -> None:
+        """A worker stands at `epoch`, or those who wait for it know why none does."""
+        worker: Worker | None = None
+        failure: QueryFailed | None = None
+        try:
+            self._ready.wait(60)
+            zygote = self._zygote
+            if zygote is None:
+                raise OSError("no worker was ever ready")
+            worker = zygote.fork(epoch)
+        except EpochGone as gone:
+            failure = gone
+        except (OSError, Cut, ValueError) as wrong:
+            failure = WorkerLost(f"No worker could be brought to commit {epoch}: {wrong}. Ask again.")
+        with self._lock:
+            self._starting.remove(epoch)
+            if worker is not None and (self._closed or worker.buried.is_set()):
+                worker.close()
+                worker, failure = None, WorkerLost(f"The worker at commit {epoch} ended as it began. Ask again.")
+            if worker is not None:
+                self._pins[worker.pid] = worker
+            if failure is not None:
+                for waiter in self._pin_turns:
+                    if waiter.call.epoch == epoch:
+                        self._forget(waiter, failure)
+            self._dispatch_pinned()
+
+    def _hello(self) -> dict[str, Any]:
+        return {
+            "state": str(self.state),
+            "base": self.base,
+            "prefixes": self.prefixes,
+            "memory_bytes": self.memory_bytes if HAS_MEMORY_CAP else 0,
+        }
+
+    def _buried(self, worker: Worker) -> None:
         """A worker's process has ended, for whatever reason."""
         with self._lock:
-            if worker.pid not in self._busy:  # else whoever reads its answer finds out
+            if worker.call is None:  # else whoever reads its answer finds out
+                known = worker.pid in self._all or worker.pid in self._pins
                 self._drop(worker)
-                worker.sock.close()
+                if known:
+                    worker.close()
+                    self._dispatch_pinned()
 
 
-class _Zygote:
-    """The pool's end of the process that forks, kills and buries workers."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self.gone = False
-        self._workers: dict[int, _Worker] = {}
-        self._early: dict[int, int] = {}
-        self._replies: deque[dict[str, Any]] = deque()
-        self._replied = threading.Condition()
-        self._sending = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sparql.query.zygote", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C in the terminal is for the server, which closes the pool
-                env={**os.environ, "PYTHONPATH": path},
-            )
-        finally:
-            theirs.close()
-        self._send(
-            {
-                "state": str(pool.state),
-                "base": pool.base,
-                "prefixes": pool.prefixes,
-                "memory_bytes": pool.memory_bytes if HAS_MEMORY_CAP else 0,
-            }
-        )
-        threading.Thread(target=self._listen, name="graphtide-zygote", daemon=True).start()
-        pool.network = bool(self._reply("home")["network"])
-
-    def fork(self) -> _Worker:
-        """A worker that is caught up and waits for a query. Raises OSError or Cut when it did not start."""
-        ours, theirs = socket.socketpair()
-        try:
-            with self._sending:
-                socket.send_fds(self._control, [b'{"fork": {}}\n'], [theirs.fileno()])
-        finally:
-            theirs.close()
-        pid = int(self._reply("pid")["pid"])
-        worker = _Worker(pid, ours)
-        with self._replied:
-            self._workers[pid] = worker
-            if pid in self._early:
-                self._bury(worker, self._early.pop(pid))
-        ours.settimeout(START_SECONDS)
-        try:
-            kind, payload = worker.reader.next()
-            if kind != READY:
-                raise OSError(str(json.loads(payload).get("message")))
-        except (OSError, Cut):
-            self.kill(worker)
-            ours.close()
-            raise
-        worker.epoch = int(json.loads(payload)["epoch"])
-        worker.first_memory = _memory(pid)
-        return worker
-
-    def kill(self, worker: _Worker) -> None:
-        """The worker's process is being killed, if it is still there. Never blocks for long, never raises."""
-        if not worker.buried.is_set():
-            with contextlib.suppress(OSError):
-                self._send({"kill": worker.pid})
-
-    def close(self) -> None:
-        """The process, its workers and their folders are gone."""
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _send(self, value: dict[str, Any]) -> None:
-        with self._sending:
-            self._control.sendall(json.dumps(value).encode() + b"\n")
-
-    def _reply(self, key: str) -> dict[str, Any]:
-        with self._replied:
-            if not self._replied.wait_for(lambda: self._replies or self.gone, START_SECONDS):
-                raise OSError("the process that makes query workers does not answer")
-            if not self._replies:
-                raise OSError("the process that makes query workers ended")
-            reply = self._replies.popleft()
-        if key not in reply:
-            raise OSError(f"the process that makes query workers answered {reply}")
-        return reply
-
-    def _listen(self) -> None:
-        with contextlib.suppress(OSError), self._control.makefile("rb") as lines:
-            for line in lines:
-                said = json.loads(line)
-                if "exit" not in said:
-                    with self._replied:
-                        self._replies.append(said)
-                        self._replied.notify_all()
-                    continue
-                with self._replied:
-                    worker = self._workers.pop(said["exit"], None)
-                    if worker is None:
-                        self._early[said["exit"]] = said["status"]
-                        continue
-                    self._bury(worker, said["status"])
-                self._pool._buried(worker)
-        with self._replied:
-            self.gone = True
-            left, self._workers = list(self._workers.values()), {}
-            for worker in left:
-                worker.buried.set()
-            self._replied.notify_all()
-        for worker in left:
-            self._pool._buried(worker)
-        self._control.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-
-    def _bury(self, worker: _Worker, status: int) -> None:
-        worker.status = status
-        worker.buried.set()
-
-
-class Call:
-    """One query, from the queue to its answer. `cancel` may be called from another thread at any time."""
-
-    def __init__(self, pool: Pool, ask: dict[str, Any], seconds: float) -> None:
-        self._pool, self._ask = pool, ask
-        self._seconds = seconds
-        self.ends = time.monotonic() + seconds
-        self._waiter = _Waiter()
-        self._worker: _Worker | None = None
-        self._retries = 3
-
-    def answer(self) -> Answer:
-        """The answer from its first byte on. Raises as `Pool.run` says."""
-        while True:
-            try:
-                return self._attempt()
-            except _Stillborn:
-                continue  # its worker was dying already: nothing was answered, and asking another is safe
-
-    def _attempt(self) -> Answer:
-        worker = self._pool._acquire(self._waiter, self.ends)
-        began = time.monotonic()
-        self._worker = worker
-        if self._waiter.cancelled:
-            self.cancel()
-        try:
-            # The watch enforces the deadline; this is for a watch that could not.
-            worker.sock.settimeout(max(0.1, self.ends - time.monotonic()) + 10.0)
-            worker.sock.sendall(frame_json(ASK, self._ask))
-            kind, payload = worker.reader.next()
-        except (OSError, Cut):
-            at_once = time.monotonic() - began < STILLBORN_SECONDS
-            verdict = self._pool._lost(worker)
-            if type(verdict) is WorkerLost and worker.status == signal.SIGKILL and at_once and self._retries:
-                with self._pool._lock:
-                    if not self._waiter.cancelled:
-                        self._retries -= 1
-                        self._waiter = _Waiter()
-                        raise _Stillborn from None
-            raise self._told(verdict) from None
-        if kind == HEADER:
-            return Answer(self, worker, json.loads(payload))
-        self._pool._release(worker)
-        raise self._failure(json.loads(payload))
-
-    def cancel(self) -> None:
-        """The query does not run any more."""
-        pool = self._pool
-        with pool._lock:
-            self._waiter.cancelled = True
-            self._waiter.turn.set()
-            worker = self._worker
-            if worker is not None and pool._busy.get(worker.pid) is worker:
-                pool._condemn(worker, QueryCancelled("The query was cancelled."))
-
-    def _told(self, verdict: QueryFailed) -> QueryFailed:
-        if type(verdict) is QueryTimeout:
-            return QueryTimeout(
-                f"The query was stopped at its deadline of {self._seconds:g} s. Add a LIMIT or a narrower pattern."
-            )
-        return verdict
-
-    def _failure(self, said: dict[str, Any]) -> Exception:
-        code, message = said.get("code"), str(said.get("message"))
-        if code == "query":
-            return QueryError(message, int(said.get("line") or 0), int(said.get("column") or 0))
-        if code == "format":
-            return NotAcceptable(message)
-        if code == "memory":
-            return self._pool._too_large()
-        return QueryFailed(f"The query failed: {message}")
-
-
-class Answer:
-    """An answer being read, once: iterate it for its bytes. It is whole only if the iteration ends without raising.
-
-    Not reading on does not hold the worker longer than the deadline; `close` gives it up at once.
-    """
-
-    def __init__(self, call: Call, worker: _Worker, head: dict[str, Any]) -> None:
-        self._call, self._worker = call, worker
-        self.kind: str = head["kind"]
-        self.format: str = head["format"]
-        self.columns: list[str] = head["columns"]
-        self.epoch: int = head["epoch"]
-        self.commit_time: str = head["time"]
-        self.ends = call.ends
-        self.ms: float | None = None
-        self.done = False
-
-    @property
-    def content_type(self) -> str:
-        return results.BY_NAME[self.format].content_type
-
-    def chunk(self) -> bytes | None:
-        """The next bytes, None at the end of a whole answer. Raises as `Pool.run` says."""
-        if self.done:
-            return None
-        pool, worker = self._call._pool, self._worker
-        if self.ends <= time.monotonic():
-            self.close(QueryTimeout("late"))
-        try:
-            kind, payload = worker.reader.next()
-        except (OSError, Cut):
-            self.done = True
-            raise self._call._told(pool._lost(worker)) from None
-        if kind == DATA:
-            if worker.reader.ready() and worker.reader._buffer[:1] == END:
-                self._end(worker.reader.next()[1])
-            return payload
-        if kind == END:
-            self._end(payload)
-            return None
-        assert kind == ERROR
-        self.done = True
-        pool._release(worker)
-        raise self._call._failure(json.loads(payload))
-
-    def _end(self, payload: bytes) -> None:
-        said = json.loads(payload)
-        self.done, self.ms = True, said["ms"]
-        self._worker.epoch = said["epoch"]
-        self._call._pool._release(self._worker)
-
-    def __iter__(self) -> Iterator[bytes]:
-        while (data := self.chunk()) is not None:
-            yield data
-
-    def read(self) -> bytes:
-        """The whole answer."""
-        return b"".join(self)
-
-    def close(self, verdict: QueryFailed | None = None) -> None:
-        """The worker is free, or killed if it was still writing."""
-        if self.done:
-            return
-        pool = self._call._pool
-        with pool._lock:
-            if pool._busy.get(self._worker.pid) is self._worker:
-                pool._condemn(self._worker, verdict or QueryCancelled("The answer was not wanted any more."))
-
-    def __enter__(self) -> Answer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _open(sock: socket.socket) -> bool:
-    # An idle worker says nothing: what can be read from it is the end of it.
-    poller = select.poll()
-    poller.register(sock, select.POLLIN)
-    return not poller.poll(0)
-
-
-def _memory(pid: int) -> int:
-    """Bytes of memory only this process holds, so without mapped files; 0 where that cannot be told."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
-            _, resident, shared, *_ = file.read().split()
-        return (int(resident) - int(shared)) * _PAGE
-    except (OSError, ValueError):
-        return 0
-
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+__all__ = [
+    "HAS_MEMORY_CAP",
+    "Answer",
+    "AnswerTooLong",
+    "Call",
+    "Ended",
+    "EpochAhead",
+    "EpochGone",
+    "NotAcceptable",
+    "Pool",
+    "PoolBusy",
+    "QueryCancelled",
+    "QueryError",
+    "QueryFailed",
+    "QueryTimeout",
+    "QueryTooLarge",
+    "Running",
+    "WorkerLost",
+]

@@ -1,7 +1,8 @@
 """Workers are forked from a process that never had a thread or an open store, and it alone kills and buries them.
 
-Started as `python -m sparql.query.zygote FD`. On FD, a unix stream socket, it takes JSON lines: `{"fork": {}}` with the
-worker's socket as SCM_RIGHTS, `{"kill": PID}`; and sends `{"pid": N}`, `{"exit": PID, "status": S}`.
+Started as `python -m sparql.query.zygote FD`. On FD, a unix stream socket, it takes JSON lines: `{"fork": {"pin": N}}`
+(null but for a worker that stays at commit N) with the worker's socket as SCM_RIGHTS, and `{"kill": PID}`; and sends
+`{"pid": N}`, `{"exit": PID, "status": S}`.
 When FD is closed it kills its workers, removes their folders and ends.
 """
 
@@ -81,7 +82,7 @@ def _serve(
                     folder.mkdir(parents=True)
                     pid = os.fork()
                     if pid == 0:
-                        _become_worker(control, woken, wake, home, hello, folder, fds[0])
+                        _become_worker(control, woken, wake, home, hello | ask["fork"], folder, fds[0])
                     for each in fds:
                         os.close(each)
                     children[pid] = folder
@@ -114,7 +115,14 @@ def _become_worker(
         for each in (control, woken, wake):
             each.close()
         os.close(home.lock)
-        job = Job(Path(hello["state"]), folder, hello["base"], hello["prefixes"], int(hello["memory_bytes"]))
+        job = Job(
+            Path(hello["state"]),
+            folder,
+            hello["base"],
+            hello["prefixes"],
+            int(hello["memory_bytes"]),
+            hello.get("pin"),
+        )
         work(job, socket.socket(fileno=fd))
         status = 0
     except BaseException as wrong:
