@@ -7,10 +7,9 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -22,7 +21,6 @@ from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked
 
 log = logging.getLogger("graphtide.server")
-T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
 
 # Compressing this much takes long enough for others to wait for it.
@@ -56,8 +54,8 @@ class Marking(Protocol):
 class AnswerResponse:
     """Runs a query and streams its answer, with back-pressure, until the client has it or goes away."""
 
-    def __init__(self, call: Call, threads: Executor, asked: Asked, sizes: Sizes, marking: Marking) -> None:
-        self.call, self.threads, self.asked = call, threads, asked
+    def __init__(self, call: Call, asked: Asked, sizes: Sizes, marking: Marking) -> None:
+        self.call, self.asked = call, asked
         self.sizes, self.marking = sizes, marking
         self.started = False
         self._raw: list[bytes] | None = []
@@ -65,21 +63,14 @@ class AnswerResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(self._cancel_when_gone(receive))
-        answer: Answer | None = None
         try:
-            try:
-                begun = await self._off_loop(self._begin)
-                answer = begun[0]
-            except QueryCancelled as cancelled:
-                if not gone.done():
-                    await of_query(cancelled).response()(scope, receive, send)
-                return
-            except (QueryFailed, NotAcceptable) as wrong:
-                await of_query(wrong).response()(scope, receive, send)
-                return
-            await self._send(*begun, scope, send)
-        except (QueryFailed, TimeoutError, Problem) as wrong:
+            async with self.call as call:
+                answer = await call.begin()
+                await self._send(answer, await answer.chunk_async() or b"", scope, send)
+        except (QueryFailed, NotAcceptable, TimeoutError, Problem) as wrong:
             if not self.started:
+                if gone.done():
+                    return
                 problem = wrong if isinstance(wrong, Problem) else of_query(wrong)
                 await problem.response()(scope, receive, send)
                 return
@@ -93,18 +84,6 @@ class AnswerResponse:
             gone.cancel()
             with suppress(asyncio.CancelledError):
                 await gone
-            if answer is not None:
-                answer.close()
-            else:
-                self.call.cancel()
-
-    def _begin(self) -> tuple[Answer, bytes]:
-        answer = self.call.answer()
-        try:
-            return answer, answer.chunk() or b""
-        except BaseException:
-            answer.close()
-            raise
 
     async def _send(self, answer: Answer, first: bytes, scope: Scope, send: Send) -> None:
         self._collect(answer, first)
@@ -135,7 +114,7 @@ class AnswerResponse:
                 piece, now = out.piece, data
                 data = await self._code(lambda piece=piece, now=now: piece(now), len(now))  # type: ignore[misc]
             await self._put(answer, send, data, more=True)
-            following = None if answer.done else await self._off_loop(answer.chunk)
+            following = await answer.chunk_async()
             if following is None:
                 break
             data = following
@@ -154,7 +133,7 @@ class AnswerResponse:
     async def _buffered(self, answer: Answer, first: bytes) -> bytes:
         """The whole answer: a body of HTTP/1.0 ends where the connection does, so a cut one would look whole."""
         parts, size = [first], len(first)
-        while (more := await self._off_loop(answer.chunk)) is not None:
+        while (more := await answer.chunk_async()) is not None:
             parts.append(more)
             self._collect(answer, more)
             size += len(more)
@@ -189,7 +168,7 @@ class AnswerResponse:
 
     def _headers(self, answer: Answer, cache_control: tuple[bytes, bytes], tag: str | None, coding: str) -> Headers:
         found = answer_headers(answer.content_type, answer.kind, answer.epoch, answer.commit_time)
-        found += [cache_control, VARY, NOSNIFF]
+        found += [cache_control, VARY, NOSNIFF, (b"x-graphtide-query", self.call.id.encode())]
         if tag is not None:
             found.append((b"etag", etag(tag, coding)))
         if coding != negotiate.IDENTITY:
@@ -201,10 +180,7 @@ class AnswerResponse:
         return found
 
     async def _code(self, work: Callable[[], bytes], size: int) -> bytes:
-        return await self._off_loop(work) if size > LARGE else work()
-
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+        return await asyncio.to_thread(work) if size > LARGE else work()
 
     async def _cancel_when_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -19,13 +19,14 @@ from starlette.types import Receive, Scope, Send
 
 from sparql.log import read_head
 from sparql.query import results
+from sparql.query.failures import EpochAhead
 from sparql.query.pool import Answer
 from sparql.server import answer as answers
 from sparql.server import describing, negotiate, protocol
 from sparql.server.answer import AnswerResponse, Sizes
 from sparql.server.cache import Cache, Flights, Kept
 from sparql.server.fresh import FILE, Following, Fresh
-from sparql.server.problem import Problem
+from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked, Changing, Nothing
 from sparql.server.reading import Reading, Readings, SyntaxProblem
 from sparql.server.serving import Serving
@@ -88,9 +89,9 @@ class SparqlEndpoint:
             detail = f"The answer to this query is {reading.kind}: ask for one of {', '.join(available)}."
             raise Problem(406, "not-acceptable", detail, available=available)
         if asked.least is not None:
-            await self._wait_for(asked.least, ends)
+            await self._reach(asked.least, ends)
         if asked.epoch is not None:
-            await self._pinned(asked, asked.epoch, name, ends, scope, receive, send)
+            await self._pinned(asked, reading, asked.epoch, name, ends, scope, receive, send)
             return
         if not reading.steady:
             await self._run(asked, _Unsteady(), ends, scope, receive, send)
@@ -134,13 +135,12 @@ class SparqlEndpoint:
             return False  # only a worker knows when that commit was
         validator = reading.touched(fresh, asked.default_graphs, asked.named_graphs)
         tag = f"{validator:x}-{digest}-{name}"
-        if asked.none_match is not None and asked.safe:
-            held = self._held(asked, tag)
-            if held is not None:
-                headers = answers.unchanged(held, answers.NO_CACHE, epoch, time_)
-                await send({"type": "http.response.start", "status": 304, "headers": headers})
-                await send({"type": "http.response.body", "body": b""})
-                return True
+        held = self._held(asked, tag)
+        if held is not None:
+            headers = answers.unchanged(held, answers.NO_CACHE, epoch, time_)
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return True
         kept = self.cache.get(key, validator)
         if kept is None:
             return False
@@ -151,6 +151,8 @@ class SparqlEndpoint:
 
     def _held(self, asked: Asked, tag: str) -> bytes | None:
         """The entity tag of what the client has, when that is the answer in a coding it takes."""
+        if asked.none_match is None or not asked.safe:
+            return None
         # A small body is sent as it is whatever is taken, so its tag may come back with any Accept-Encoding.
         codings = {*asked.codings, negotiate.IDENTITY}
         tags = {answers.etag(tag, coding).decode().strip('"') for coding in codings}
@@ -158,17 +160,32 @@ class SparqlEndpoint:
         return None if found is None else f'"{found}"'.encode()
 
     async def _pinned(
-        self, asked: Asked, epoch: int, name: str, ends: float, scope: Scope, receive: Receive, send: Send
+        self,
+        asked: Asked,
+        reading: Reading,
+        epoch: int,
+        name: str,
+        ends: float,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        raise Problem(501, "no-epoch", "An answer at an earlier epoch is not there yet. Leave out `epoch=`.")
+        """The answer as it was at one commit: that never changes, while it can be had."""
+        tag = f"e{epoch:x}-{self._digest(asked)}-{name}" if reading.steady else None
+        held = self._held(asked, tag) if tag is not None else None
+        if held is not None:
+            headers = [(b"etag", held), answers.PINNED, answers.VARY, (b"x-graphtide-epoch", b"%d" % epoch)]
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self._run(asked, _Pinned(tag), ends, scope, receive, send)
 
-    async def _wait_for(self, commit: int, ends: float) -> None:
+    async def _reach(self, commit: int, ends: float) -> None:
         """Commit `commit` is there. Raises Problem 503 when it did not come in time."""
         until = min(ends, time.monotonic() + LEAST_SECONDS)
         while (head := read_head(self.config.state)) < commit:
             if time.monotonic() >= until:
-                detail = f"The newest commit is {head}, and not {commit} yet. Ask again in a moment."
-                raise Problem(503, "epoch-ahead", detail, headers={"Retry-After": "1"}, head=head)
+                raise of_query(EpochAhead(commit, head), least=True)
             await asyncio.sleep(0.01)
 
     async def _run(
@@ -180,8 +197,12 @@ class SparqlEndpoint:
             deadline=max(0.0, ends - time.monotonic()),
             default_graphs=asked.default_graphs,
             named_graphs=asked.named_graphs,
+            client=_client(scope),
+            epoch=asked.epoch,
+            least=asked.least,
+            admitted=True,
         )
-        await AnswerResponse(call, self.serving.threads, asked, self.sizes, marking)(scope, receive, send)
+        await AnswerResponse(call, asked, self.sizes, marking)(scope, receive, send)
 
     def _digest(self, asked: Asked) -> str:
         text = "\x00".join((asked.query, *asked.default_graphs, "", *asked.named_graphs))
@@ -224,6 +245,19 @@ class _Unsteady:
         pass
 
 
+class _Pinned:
+    """The answer at one commit, which stays as it is."""
+
+    def __init__(self, tag: str | None) -> None:
+        self.tag = tag
+
+    async def mark(self, _: Answer) -> tuple[tuple[bytes, bytes], str | None]:
+        return (answers.NO_STORE, None) if self.tag is None else (answers.PINNED, self.tag)
+
+    def keep(self, answer: Answer, body: bytes | None) -> None:
+        pass
+
+
 class _Steady:
     """The answer holds until a commit touches what it read."""
 
@@ -258,6 +292,14 @@ class _Steady:
             self.endpoint.cache.put(self.key, kept, self.asked.query)
         if self.first:
             self.endpoint.flights.land(self.key)
+
+
+def _client(scope: Scope) -> str | None:
+    """Who asks, for fairness: the token, or the address."""
+    token = getattr(scope.get("state", {}).get("token"), "name", None)
+    if token:
+        return f"token {token}"
+    return scope["client"][0] if scope.get("client") else None
 
 
 def _wants_page(accept: str | None) -> bool:
