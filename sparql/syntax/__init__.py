@@ -3,7 +3,7 @@
 from sparql.syntax.parser import parse
 from sparql.syntax.printer import text
 from sparql.syntax.problem import SyntaxProblem, place
-from sparql.syntax.reads import Footprint, loads, reads, services, writes
+from sparql.syntax.footprint import Footprint, loads, reads, services, writes
 from sparql.syntax.scope import visible
 from sparql.syntax.tree import Query, Update, walk
 
