@@ -78,10 +78,6 @@ LIMITS = (
     Key("query_memory_bytes", "size", '"1GiB"', "The memory one query may use."),
     Key("workers", "count", "2", "Query worker processes."),
     Key("spares", "integer", "1", "Workers kept ready to take over from one that was stopped."),
-    Key("update_seconds", "duration", "30", "How long one update may take, waiting and evaluation included."),
-    Key("update_statements", "count", "500000", "How many statements one update or document may touch."),
-    Key("max_update_bytes", "size", '"16MiB"', "How long the text of one update may be."),
-    Key("max_write_bytes", "size", '"64MiB"', "How large a document or batch that is sent to be written may be."),
     Key("service_seconds", "duration", "10", "How long all `SERVICE` calls of one query may take."),
     Key("service_bytes", "size", '"16MiB"', "How much the `SERVICE` calls of one query may fetch, unpacked."),
     Key("service_rows", "count", "10000", "How many solutions the `SERVICE` calls of one query may bring."),
@@ -106,6 +102,12 @@ SERVER = (
     Key("port", "port", "8000", "The port of SPARQL and the query page."),
     Key("dagster_port", "port", "3000", "The port of the Dagster UI."),
     Key("queries", "text", "", "A folder of `.rq` files to offer on the query page."),
+    Key(
+        "api_python",
+        "bool",
+        "false",
+        "Whether sources added over HTTP may name Python code of this folder. Whoever adds one then runs code here.",
+    ),
     Key("hosts", "strings", "[]", "More names the server is reached by; a request for any other name is refused."),
     Key(
         "cors_origins",

@@ -83,7 +83,11 @@ class Project:
         Raises SettingsError, LoadError (the user's Python), RuleError and TurtleError (vocabulary, shapes), each
         naming file and line.
         """
-        settings = load(dir)
+        return cls.of(load(dir))
+
+    @classmethod
+    def of(cls, settings: Settings) -> Project:
+        """The project that these settings make of their folder. Raises as `open` does."""
         code = UserCode(settings.dir)
         try:
             return _Opening(settings, code).project()

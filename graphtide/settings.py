@@ -60,10 +60,6 @@ class Limits:
     query_memory_bytes: int = 2**30
     workers: int = 2
     spares: int = 1
-    update_seconds: float = 30.0
-    update_statements: int = 500_000
-    max_update_bytes: int = 16 * 2**20
-    max_write_bytes: int = 64 * 2**20
     service_seconds: float = 10.0
     service_bytes: int = 16 * 2**20
     service_rows: int = 10_000
@@ -92,6 +88,7 @@ class Server:
     port: int = 8000
     dagster_port: int = 3000
     queries: str | None = None
+    api_python: bool = False
     hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
     root_path: str | None = None

@@ -23,7 +23,7 @@ from sparql.store.socket import Refusal
 from sparql.store.socket import serve as listen
 from sparql.sync.evaluating import Refused
 
-from . import __version__
+from . import __version__, sources_edit
 from .engine import Emit, Engine, handlers
 from .settings import FILE, STATE
 from .settle import Settling
@@ -85,20 +85,31 @@ class Writer:
         self._wake.set()
 
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], Emit], Any]]:
-        found = {name: _refusing(handler) for name, handler in handlers(self.engine).items()}
-        reload = found["reload"]
+        engine = self.engine
+        found = {name: _refusing(handler) for name, handler in handlers(engine).items()}
 
-        def take_up(ask: dict[str, Any], emit: Emit) -> Any:
-            answer = reload(ask, emit)
-            self._follow_project()
-            self._everything()
-            return answer
+        def taken_up(change: Callable[[dict[str, Any], Emit], Any]) -> Callable[[dict[str, Any], Emit], Any]:
+            def take_up(ask: dict[str, Any], emit: Emit) -> Any:
+                answer = change(ask, emit)
+                if not answer.get("dry_run"):
+                    self._follow_project()
+                    self._everything()
+                return answer
+
+            return take_up
 
         def end(ask: dict[str, Any], emit: Emit) -> dict[str, Any]:
             self.ask_to_stop()
             return {"stopping": True}
 
-        return {**found, "reload": take_up, "stop": end}
+        return {
+            **found,
+            "reload": taken_up(found["reload"]),
+            "sources": _refusing(lambda ask, emit: sources_edit.sources(engine)),
+            "source-add": taken_up(_refusing(lambda ask, emit: sources_edit.add(engine, ask))),
+            "source-remove": taken_up(_refusing(lambda ask, emit: sources_edit.remove(engine, ask))),
+            "stop": end,
+        }
 
     # -- what is told
 

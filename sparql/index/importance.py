@@ -24,8 +24,8 @@ ABOVE = (NamedNode(RDFS + "subClassOf"), NamedNode(RDFS + "subPropertyOf"))
 DEFAULT = DefaultGraph()
 FEW = 256  # statements that are counted one by one; more are counted by the engine
 META = frozenset(
-    [f"{RDF}Property", f"{RDFS}Class", f"{RDFS}Datatype", f"{SH}NodeShape", f"{SH}PropertyShape", f"{SH}PrefixDeclaration",
-     f"{SH}SPARQLConstraint", f"{SH}SPARQLExecutable"]
+    [f"{RDF}Property", f"{RDFS}Class", f"{RDFS}Datatype", f"{SH}NodeShape", f"{SH}PropertyShape",
+     f"{SH}PrefixDeclaration", f"{SH}SPARQLConstraint", f"{SH}SPARQLExecutable"]
     + [f"{OWL}{name}" for name in (
         "Class", "Ontology", "ObjectProperty", "DatatypeProperty", "AnnotationProperty", "Restriction",
         "FunctionalProperty", "InverseFunctionalProperty", "TransitiveProperty", "SymmetricProperty",
@@ -94,7 +94,8 @@ def of(db: sqlite3.Connection, iris: Iterable[str]) -> Mapping[str, Important]:
     for start in range(0, len(wanted), 500):
         part = wanted[start : start + 500]
         for iri, label, types, into, out in db.execute(
-            f"SELECT iri, label, types, incoming, outgoing FROM search_entity WHERE iri IN ({','.join('?' * len(part))})",
+            "SELECT iri, label, types, incoming, outgoing FROM search_entity "
+            f"WHERE iri IN ({','.join('?' * len(part))})",
             part,
         ):
             found[iri] = Important(iri, label, tuple(filter(None, types.split(" "))), into, out)
