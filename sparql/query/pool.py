@@ -36,6 +36,10 @@ WATCH_SECONDS = 0.025
 # A worker this many commits behind the newest when its query ends is replaced rather than caught up; a query that
 # took less than this leaves it behind by little.
 FAR_BEHIND, LONG_SECONDS = 500, 1.0
+# A query as brief as this leaves no memory behind worth looking for, and a worker freed just now is not looked at.
+BRIEF_SECONDS, FRESH_SECONDS = 0.005, 0.05
+# A graph that was too large for memory is looked at again after so long.
+COLD_SECONDS = 60.0
 HAS_MEMORY_CAP = sys.platform.startswith("linux")
 
 NotAcceptable = results.NotAcceptable
@@ -68,6 +72,7 @@ class Pool:
         memory_bytes: int = 2**30,
         max_rows: int = 0,
         max_bytes: int = 0,
+        warm_bytes: int = 0,
         prefixes: Mapping[str, str] | None = None,
     ) -> None:
         self.state, self.base = Path(state).absolute(), base
@@ -78,6 +83,7 @@ class Pool:
         self.queue, self.per_client = queue, per_client
         self.deadline, self.ahead_seconds, self.memory_bytes = deadline, ahead_seconds, memory_bytes
         self.max_rows, self.max_bytes = max_rows, max_bytes
+        self.warm_bytes, self.cold = warm_bytes, "" if warm_bytes else "it is not asked for"
         self.prefixes = dict(prefixes or {})
         self.network: bool | None = None
         self.trouble = ""
@@ -98,13 +104,16 @@ class Pool:
         self._watched = threading.Condition(self._lock)
         self._watching = False
         self._closed = False
-        self._ready = threading.Event()
+        self._ready, self._stopped = threading.Event(), threading.Event()
         self._zygote: Zygote | None = None
+        self._warm: Zygote | None = None
+        self._retired: list[Zygote] = []
         self._threads: list[threading.Thread] = []
 
     def start(self) -> Pool:
         """Workers are being made ready."""
-        for target in (self._spawn_forever, self._watch_forever):
+        warming = (self._warm_forever,) if self.warm_bytes else ()
+        for target in (self._spawn_forever, self._watch_forever, *warming):
             thread = threading.Thread(target=target, name=f"graphtide-{target.__name__}", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -116,6 +125,8 @@ class Pool:
             if self._closed:
                 return
             self._closed = True
+            self._stopped.set()
+            self._ready.set()
             for waiter in (*self._turns, *self._pin_turns):
                 self._forget(waiter, self._stopping())
             workers = [*self._all.values(), *self._pins.values()]
@@ -125,8 +136,9 @@ class Pool:
                     worker.hang_up()
             self._wanted.notify_all()
             self._watched.notify_all()
-            zygote = self._zygote
-        if zygote is not None:
+            zygotes = [each for each in (self._zygote, self._warm, *self._retired) if each is not None]
+        for zygote in zygotes:
+            zygote.over.set()
             zygote.close()
         for thread in self._threads:
             thread.join(10)
@@ -161,6 +173,8 @@ class Pool:
                 "memory_cap": HAS_MEMORY_CAP,
                 "network": self.network,
                 "trouble": self.trouble,
+                "in_memory": self._warm is not None,
+                "on_disk_because": self.cold,
             }
 
     def running(self) -> list[Running]:
@@ -293,7 +307,7 @@ class Pool:
     def _take(self, worker: Worker, call: Call) -> Worker:
         worker.call, call._worker = call, worker
         worker.ends, worker.verdict, worker.peak = call.ends, None, 0
-        worker.baseline, worker.since = worker.memory(), time.monotonic()
+        worker.since = time.monotonic()
         if worker.pin is None:
             self._busy[worker.pid] = worker
         self._per_client[call.client] += 1
@@ -304,13 +318,16 @@ class Pool:
     def _release(self, worker: Worker) -> None:
         """Its query is over, and it can take another."""
         with self._lock:
-            seconds = time.monotonic() - worker.since
+            worker.freed = time.monotonic()
+            seconds = worker.freed - worker.since
             if not self._leave(worker):
                 return
             self._seconds += (seconds - self._seconds) * 0.1
-            grown = worker.first_memory and worker.memory() - worker.first_memory > self.memory_bytes // 2
+            if seconds > BRIEF_SECONDS:
+                worker.baseline = worker.memory()
+            grown = worker.first_memory and worker.baseline - worker.first_memory > self.memory_bytes // 2
             behind = worker.pin is None and seconds > LONG_SECONDS and read_head(self.state) - worker.epoch > FAR_BEHIND
-            if grown or behind:
+            if grown or behind or (worker.pin is None and self._outdated(worker)):
                 self._drop(worker)
                 worker.close()
             elif worker.pin is None:
@@ -347,14 +364,17 @@ class Pool:
         if worker in self._idle:
             self._idle.remove(worker)
         if (self._all.pop(worker.pid, None) or self._pins.pop(worker.pid, None)) is not None:
-            if self._zygote is not None:
-                self._zygote.kill(worker)
+            if worker.maker is not None:
+                worker.maker.kill(worker)
             self._wanted.notify_all()
 
     def _bury_idle(self) -> None:
         """With the lock held: the worker that would be taken next is alive, as far as its connection tells."""
-        while self._idle and not self._idle[-1].silent():
-            self._drop(self._idle[-1])
+        while self._idle:
+            worker = self._idle[-1]
+            if time.monotonic() - worker.freed < FRESH_SECONDS or worker.silent():
+                return
+            self._drop(worker)
 
     def _dispatch(self) -> None:
         if not self._turns:
@@ -460,7 +480,7 @@ class Pool:
         pause = 0.05
         while True:
             with self._lock:
-                while not self._closed and len(self._all) >= self.workers + self.spares:
+                while not self._closed and len(self._all) >= self.workers + self.spares and not self._oldest():
                     self._wanted.wait()
                 if self._closed:
                     return
@@ -473,7 +493,7 @@ class Pool:
                         self._zygote = zygote
                         if self._closed:
                             break
-                worker = zygote.fork()
+                worker = (self._warm or zygote).fork()
             except (OSError, Cut, ValueError) as wrong:
                 self.trouble = str(wrong)
                 time.sleep(pause)
@@ -485,10 +505,59 @@ class Pool:
                     worker.close()
                     continue
                 self._all[worker.pid] = worker
+                old = self._oldest() if len(self._all) > self.workers + self.spares else None
+                if old is not None:
+                    self._drop(old)
+                    old.close()
                 self._idle.insert(0, worker)
                 self._ready.set()
                 self._dispatch()
         zygote.close()
+
+    def _outdated(self, worker: Worker) -> bool:
+        """With the lock held: whether workers are forked by another process now than the one that made this."""
+        return self._warm is not None and worker.maker is not self._warm
+
+    def _oldest(self) -> Worker | None:
+        """With the lock held: an idle worker to be replaced by one that answers from memory."""
+        return next((each for each in self._idle if self._outdated(each)), None)
+
+    def _warm_forever(self) -> None:
+        """The graph is held in memory when it fits, and is loaded afresh when what holds it is worn or does not follow."""
+        self._ready.wait()
+        while not self._closed:
+            made: Zygote | None = None
+            try:
+                made = Zygote({**self._hello(), "warm_bytes": self.warm_bytes}, self._buried)
+                with self._lock:
+                    self._retired.append(made)  # so that `close` knows of it
+                self.cold = made.warmed()
+            except (OSError, Cut, ValueError) as wrong:
+                self.cold = str(wrong)
+            with self._lock:
+                if self._closed:
+                    return
+                old, self._warm = self._warm, made if made is not None and not self.cold else None
+                if self._warm is not None:
+                    self._retired.remove(self._warm)
+                if old is not None:
+                    self._retired.append(old)
+                self._wanted.notify_all()
+            pause = time.monotonic() + (COLD_SECONDS if self.cold else 0)
+            while not self._closed and (time.monotonic() < pause or (made is not None and not made.over.is_set())):
+                self._close_retired()
+                (made.over if made is not None and not self.cold else self._stopped).wait(1.0)
+                if self.cold and time.monotonic() >= pause:
+                    break
+
+    def _close_retired(self) -> None:
+        """What no worker is left of, and makes none any more, is gone."""
+        with self._lock:
+            makers = {id(each.maker) for each in self._all.values()}
+            done = [each for each in self._retired if id(each) not in makers]
+            self._retired = [each for each in self._retired if id(each) in makers]
+        for each in done:
+            each.close()
 
     def _pin(self, epoch: int) -> None:
         """A worker stands at `epoch`, or those who wait for it know why none does."""

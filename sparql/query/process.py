@@ -21,7 +21,7 @@ from sparql.query.frames import READY, Cut, FrameReader
 if TYPE_CHECKING:
     from sparql.query.call import Call
 
-START_SECONDS = 60.0
+START_SECONDS, WARM_SECONDS = 60.0, 900.0
 SEND_BYTES = 2**20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -32,9 +32,10 @@ class Worker:
     def __init__(self, pid: int, sock: socket.socket, pin: int | None = None) -> None:
         self.pid, self.sock, self.pin = pid, sock, pin
         self.reader = FrameReader(sock)
+        self.maker: Zygote | None = None
         self.epoch = 0
         self.first_memory = self.baseline = self.peak = 0
-        self.ends, self.since = float("inf"), 0.0
+        self.ends, self.since, self.freed = float("inf"), 0.0, 0.0
         self.call: Call | None = None
         self.verdict: QueryFailed | None = None
         self.status: int | None = None
@@ -86,11 +87,15 @@ class Worker:
 
 
 class Zygote:
-    """The process that forks, kills and buries workers. `buried` hears of each worker that ended."""
+    """The process that forks, kills and buries workers. `buried` hears of each worker that ended.
+
+    One that holds the graph in memory is `warmed` before it forks, and `over` when another should take its place.
+    """
 
     def __init__(self, hello: Mapping[str, Any], buried: Callable[[Worker], None]) -> None:
         self._told = buried
         self.gone = False
+        self.over = threading.Event()
         self._workers: dict[int, Worker] = {}
         self._early: dict[int, int] = {}
         self._replies: deque[dict[str, Any]] = deque()
@@ -135,6 +140,7 @@ class Zygote:
         finally:
             theirs.close()
         worker = Worker(pid, ours, pin)
+        worker.maker = self
         with self._replied:
             self._workers[pid] = worker
             if pid in self._early:
@@ -153,8 +159,12 @@ class Zygote:
             raise
         ours.setblocking(False)
         worker.epoch = int(said["epoch"])
-        worker.first_memory = worker.memory()
+        worker.first_memory = worker.baseline = worker.memory()
         return worker
+
+    def warmed(self) -> str:
+        """Waits until it holds the graph in memory. Returns why it does not, "" when it does."""
+        return str(self._reply("warm", WARM_SECONDS)["warm"].get("no", ""))
 
     def kill(self, worker: Worker) -> None:
         """The worker's process is being killed, if it is still there. Never blocks for long, never raises."""
@@ -180,9 +190,9 @@ class Zygote:
         with self._sending:
             self._control.sendall(json.dumps(value).encode() + b"\n")
 
-    def _reply(self, key: str) -> dict[str, Any]:
+    def _reply(self, key: str, seconds: float = START_SECONDS) -> dict[str, Any]:
         with self._replied:
-            if not self._replied.wait_for(lambda: self._replies or self.gone, START_SECONDS):
+            if not self._replied.wait_for(lambda: self._replies or self.gone, seconds):
                 raise OSError("the process that makes query workers does not answer")
             if not self._replies:
                 raise OSError("the process that makes query workers ended")
@@ -195,6 +205,9 @@ class Zygote:
         with contextlib.suppress(OSError), self._control.makefile("rb") as lines:
             for line in lines:
                 said = json.loads(line)
+                if "worn" in said:
+                    self.over.set()
+                    continue
                 if "exit" not in said:
                     with self._replied:
                         self._replies.append(said)
@@ -209,6 +222,7 @@ class Zygote:
                 self._told(worker)
         with self._replied:
             self.gone = True
+            self.over.set()
             left, self._workers = list(self._workers.values()), {}
             for worker in left:
                 worker.buried.set()

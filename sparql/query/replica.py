@@ -14,6 +14,7 @@ from pyoxigraph import NamedNode, Store
 from sparql import checkpoint
 from sparql.log import LogError, LogReader, earliest, read_head
 from sparql.names import Names
+from sparql.query.warm import Held
 
 # How often it asks whether the checkpoint it was cloned from is still kept.
 ORIGIN_SECONDS = 1.0
@@ -29,9 +30,12 @@ class CommitGone(LookupError):
 class Replica:
     """A private store at one commit. `epoch` is that commit and `time` when it was made ("" before the first)."""
 
-    def __init__(self, state: Path, folder: Path, *, asked: str = "", pin: int | None = None) -> None:
+    def __init__(
+        self, state: Path, folder: Path, *, asked: str = "", pin: int | None = None, held: Held | None = None
+    ) -> None:
         """`asked` is the base when what is asked of the replica are a user's queries: the system graphs of a plain
-        store, which are not the user's, are not in it then. `pin` is the commit it stands at for good.
+        store, which are not the user's, are not in it then. `pin` is the commit it stands at for good. `held` is the
+        graph in memory to go on from: on disk it begins again only where the log does not lead on.
 
         Raises CommitGone when neither log nor checkpoints lead to that one.
         """
@@ -43,10 +47,15 @@ class Replica:
         self._cloned = 0.0
         self._log = LogReader(state, 0)
         self.epoch, self.time = 0, ""
+        self._held = held is not None
         if pin is not None:
             self._go_to(pin)
             return
-        self._renew()
+        if held is None:
+            self._renew()
+        else:
+            self.store, self.epoch, self.time = held.store, held.epoch, held.time
+            self._log = LogReader(self.state, self.epoch)
         self.advance()
 
     def kept(self) -> bool:
@@ -121,7 +130,7 @@ class Replica:
     def _check_origin(self, idle: bool) -> None:
         # A clone of a checkpoint that is no longer kept holds its files on disk, erased facts among them.
         now = time.monotonic()
-        if now - self._looked < ORIGIN_SECONDS:
+        if self._held or now - self._looked < ORIGIN_SECONDS:
             return
         self._looked = now
         origin = self._origin
@@ -141,6 +150,7 @@ class Replica:
                     raise
 
     def _begin_from(self, found: checkpoint.Checkpoint | None) -> None:
+        self._held = False
         self._generation += 1
         data = self.folder / str(self._generation)
         if found is not None:

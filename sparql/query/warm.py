@@ -1,6 +1,6 @@
 """A graph that fits in memory is queried there: half the time of the same query on disk, and a worker forked in 20 ms.
 
-`python -m sparql.query.warm STATE FOLDER` writes the newest checkpoint to its standard output: a JSON line that says
+`python -m sparql.query.warm STATE FOLDER BASE BYTES` writes the newest checkpoint to its standard output: a JSON line that says
 which commit it is, then N-Quads. It runs in a process of its own, since opening a store on disk starts threads, and a
 process with threads is not one to fork workers from.
 """
@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pyoxigraph import RdfFormat, Store
+import psutil
+from pyoxigraph import NamedNode, RdfFormat, Store
 
 from sparql import checkpoint
 from sparql.log import LogError, LogReader, read_head
+from sparql.names import Names
 
 # In memory a graph takes this many times its bytes on disk (1,028,282 quads: 150 MB on disk, 455 MB in memory).
 TIMES_DISK = 3.5
@@ -51,13 +53,13 @@ class Held:
         return self.spent > max(WORN_STATEMENTS, self.quads * WORN_SHARE)
 
 
-def hold(state: Path, folder: Path, most_bytes: int) -> Held:
+def hold(state: Path, folder: Path, base: str, most_bytes: int) -> Held:
     """The graph of the newest checkpoint, in memory. `folder` is where a clone of it lies meanwhile.
 
-    Raises NotWarm when there is none, when it would take more than `most_bytes`, or when it has blank nodes: loading
-    would give them other labels than the change log knows.
+    Raises NotWarm when there is none, when it would take more than `most_bytes` or half of the memory that is free, and
+    for a plain store or one with blank nodes: loading would give those other labels than the change log knows.
     """
-    command = [sys.executable, "-P", "-m", "sparql.query.warm", str(state), str(folder), str(most_bytes)]
+    command = [sys.executable, "-P", "-m", "sparql.query.warm", str(state), str(folder), base, str(most_bytes)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:
@@ -93,11 +95,11 @@ def follow(held: Held, log: LogReader, state: Path) -> bool:
     return True
 
 
-def main(state: Path, folder: Path, most_bytes: int) -> int:
+def main(state: Path, folder: Path, base: str, most_bytes: int) -> int:
     """Write the newest checkpoint to the standard output, or a JSON line that says why not."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=1 << 20)
     try:
-        status = _dump(state, folder, most_bytes, out)
+        status = _dump(state, folder, base, most_bytes, out)
     except (NotWarm, checkpoint.CheckpointGone) as no:
         out.write(json.dumps({"no": str(no)}).encode() + b"\n")
         status = 0
@@ -105,23 +107,34 @@ def main(state: Path, folder: Path, most_bytes: int) -> int:
     return status
 
 
-def _dump(state: Path, folder: Path, most_bytes: int, out: IO[bytes]) -> int:
+def _dump(state: Path, folder: Path, base: str, most_bytes: int, out: IO[bytes]) -> int:
     found = checkpoint.newest(state)
     if found is None:
         raise NotWarm("there is no checkpoint yet")
     size = sum(item.stat().st_size for item in os.scandir(found.data) if item.is_file())
-    if size * TIMES_DISK > most_bytes:
-        raise NotWarm(
-            f"it would take about {size * TIMES_DISK / 2**20:,.0f} MiB and {most_bytes / 2**20:,.0f} MiB are allowed"
-        )
+    most = min(most_bytes, free_bytes() // 2)
+    if size * TIMES_DISK > most:
+        raise NotWarm(f"it would take about {size * TIMES_DISK / 2**20:,.0f} MiB and {most / 2**20:,.0f} MiB may be had")
     shutil.rmtree(folder, ignore_errors=True)
     checkpoint.clone(found, folder)
     store = Store(str(folder))
+    names = Names(base)
+    if next(store.quads_for_pattern(*names.plain, NamedNode(names.cursor)), None) is not None:
+        raise NotWarm("the store is a plain one")
     about = {"commit": found.commit, "time": found.time, "quads": len(store)}
     out.write(json.dumps(about).encode() + b"\n")
     ground = _Ground(out)
     store.dump(ground, format=RdfFormat.N_QUADS)  # type: ignore[arg-type]
     return ground.close()
+
+
+def free_bytes() -> int:
+    """Memory that can be had without taking it from others: of the machine, or of the group this process is in."""
+    free = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number: then there is no limit
+        group = Path("/sys/fs/cgroup")
+        free = min(free, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return int(free)
 
 
 class _Ground:
@@ -156,4 +169,4 @@ class _Ground:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):
-        sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))
+        sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))

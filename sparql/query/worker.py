@@ -20,6 +20,7 @@ from sparql.query.admit import Refused, syntax_error
 from sparql.query.evaluate import absolute, evaluate
 from sparql.query.frames import ASK, ERROR, READY, Cut, FrameReader, FrameWriter, TooLong, frame_json
 from sparql.query.replica import CommitGone, Replica
+from sparql.query.warm import Held
 
 # An idle worker looks for commits this often: soon after one, and long after the last.
 LOOK_SECONDS, DOZE_SECONDS, AWAKE_SECONDS = 0.05, 0.25, 10.0
@@ -39,10 +40,10 @@ class Job:
     pin: int | None = None
 
 
-def work(job: Job, sock: socket.socket) -> None:
-    """Serve queries that come over `sock` until the other side closes it."""
+def work(job: Job, sock: socket.socket, held: Held | None = None) -> None:
+    """Serve queries that come over `sock` until the other side closes it; from the graph in memory, if it is held."""
     try:
-        replica = Replica(job.state, job.folder, asked=job.base, pin=job.pin)
+        replica = Replica(job.state, job.folder, asked=job.base, pin=job.pin, held=held)
     except CommitGone as gone:
         sock.sendall(frame_json(ERROR, {"code": "gone", "message": str(gone)}))
         return

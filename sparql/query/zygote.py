@@ -2,7 +2,8 @@
 
 Started as `python -m sparql.query.zygote FD`. On FD, a unix stream socket, it takes JSON lines: `{"fork": {"pin": N}}`
 (null but for a worker that stays at commit N) with the worker's socket as SCM_RIGHTS, and `{"kill": PID}`; and sends
-`{"pid": N}`, `{"exit": PID, "status": S}`.
+`{"pid": N}`, `{"exit": PID, "status": S}`. Told to be warm, it holds the graph in memory for its workers: it says
+`{"warm": {"quads": N}}` or `{"warm": {"no": WHY}}` once, and `{"worn": true}` when another should take its place.
 When FD is closed it kills its workers, removes their folders and ends.
 """
 
@@ -23,11 +24,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sparql.log import LogReader
+from sparql.query.warm import Held, NotWarm, follow, hold
 from sparql.query.worker import Job, work
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG = 1
 WORKERS = "workers"
+# A graph in memory takes in commits this often; a worker forked from it takes in the rest itself.
+FOLLOW_SECONDS = 1.0
 
 
 def main(fd: int) -> None:
@@ -36,32 +41,53 @@ def main(fd: int) -> None:
     hello = json.loads(_line(control)[0])
     home = claim(Path(hello["state"]))
     quiet = leave_network()
-    gc.freeze()
     woken, wake = socket.socketpair()
     woken.setblocking(False)
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
-    _send(control, {"home": str(home.folder), "network": not quiet})
     try:
-        _serve(control, woken, wake, home, hello)
+        _send(control, {"home": str(home.folder), "network": not quiet})
+        held = _hold(control, home, hello) if hello.get("warm_bytes") else None
+        gc.freeze()
+        _serve(control, woken, wake, home, hello, held)
     except ConnectionError:
         pass  # the pool is gone while it was told something
     finally:
         home.leave()
 
 
+def _hold(control: socket.socket, home: Home, hello: dict[str, Any]) -> Held | None:
+    try:
+        held = hold(Path(hello["state"]), home.folder / "held", hello["base"], int(hello["warm_bytes"]))
+    except NotWarm as no:
+        _send(control, {"warm": {"no": str(no)}})
+        return None
+    _send(control, {"warm": {"quads": held.quads}})
+    return held
+
+
 def _serve(
-    control: socket.socket, woken: socket.socket, wake: socket.socket, home: Home, hello: dict[str, Any]
+    control: socket.socket,
+    woken: socket.socket,
+    wake: socket.socket,
+    home: Home,
+    hello: dict[str, Any],
+    held: Held | None,
 ) -> None:
     children: dict[int, Path] = {}
+    log = LogReader(Path(hello["state"]), held.epoch) if held is not None else None
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(woken, select.POLLIN)
     made = 0
     try:
         while True:
-            ready = {fd for fd, _ in poller.poll()}
+            ready = {fd for fd, _ in poller.poll(None if log is None else FOLLOW_SECONDS * 1000)}
+            if held is not None and log is not None and not ready:
+                if not follow(held, log, Path(hello["state"])) or held.worn:
+                    log = None
+                    _send(control, {"worn": True})
             if woken.fileno() in ready:
                 with contextlib.suppress(BlockingIOError):
                     while woken.recv(4096):
@@ -82,7 +108,7 @@ def _serve(
                     folder.mkdir(parents=True)
                     pid = os.fork()
                     if pid == 0:
-                        _become_worker(control, woken, wake, home, hello | ask["fork"], folder, fds[0])
+                        _become_worker(control, woken, wake, home, hello | ask["fork"], folder, fds[0], held)
                     for each in fds:
                         os.close(each)
                     children[pid] = folder
@@ -106,6 +132,7 @@ def _become_worker(
     hello: dict[str, Any],
     folder: Path,
     fd: int,
+    held: Held | None,
 ) -> None:
     status = 1
     try:
@@ -123,7 +150,7 @@ def _become_worker(
             int(hello["memory_bytes"]),
             hello.get("pin"),
         )
-        work(job, socket.socket(fileno=fd))
+        work(job, socket.socket(fileno=fd), held)
         status = 0
     except BaseException as wrong:
         print(f"graphtide query worker {os.getpid()}: {type(wrong).__name__}: {wrong}", file=sys.stderr, flush=True)
