@@ -46,7 +46,7 @@ class Last:
 
 
 class Fresh:
-    """What every commit up to `at`, made at `time`, has touched.
+    """What every commit up to `at` has touched. `stand` is that commit and when it was made, "" while unknown.
 
     One thread at a time follows; any thread may ask. `at` moves when everything the commit touched is there, so
     `touched` may be newer than `at` says, and is never older.
@@ -54,12 +54,27 @@ class Fresh:
 
     def __init__(self, state: Path, file: Path | None = None) -> None:
         self.state, self.file = state, file
-        self.at, self.time = 0, ""
+        self.stand: tuple[int, str] = (0, "")
         self._default, self._named, self._graphs = Last(), Last(), Last()
         self._newest_default = self._newest_named = self._empty = 0
+        self._said = Last()  # what was said of a graph: that it is there, empty or not, or no more
         self._reader: LogReader | None = None
         self._lock = threading.Lock()
         self._saved = 0
+
+    @property
+    def at(self) -> int:
+        """The commit it stands at."""
+        return self.stand[0]
+
+    def learn(self, commit: int, time: str) -> None:
+        """`commit` was made at `time`, whoever says so."""
+        if self.stand == (commit, "") and self._lock.acquire(blocking=False):
+            try:
+                if self.stand == (commit, ""):
+                    self.stand = (commit, time)
+            finally:
+                self._lock.release()
 
     def touched(
         self,
@@ -81,7 +96,9 @@ class Fresh:
             found = self._in_graphs(predicates, default)
         if named:
             found = max(found, self._in_graphs(predicates, graphs))
-        return max(found, self._empty) if named or default else found
+        if not named:
+            return max(found, self._empty) if default else found
+        return max(found, self._empty if graphs is None else self._said.of(graphs))
 
     def _in_graphs(self, predicates: Collection[str] | None, graphs: Collection[str] | None) -> int:
         # What touched this predicate in this graph touched both: neither is older.
@@ -102,8 +119,9 @@ class Fresh:
                 for name in ("default", "named", "graphs")
             )
             self._newest_default, self._newest_named = int(kept["newest_default"]), int(kept["newest_named"])
-            self._empty, self.time = int(kept["empty"]), str(kept["time"])
-            self.at = self._saved = int(kept["at"])
+            self._empty, self._saved = int(kept["empty"]), int(kept["at"])
+            self._said = Last(self._empty)
+            self.stand = (self._saved, str(kept["time"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._forget(head)
 
@@ -139,18 +157,19 @@ class Fresh:
                 self._graphs.put(graph, entry.id)
                 if graph.endswith(GRAPHS):  # says of other graphs that they are there, or no more
                     self._empty = entry.id
-        self.time = entry.time
-        self.at = entry.id
+                    for statement in statements:
+                        self._said.put(statement[1 : statement.index(">")], entry.id)
+        self.stand = (entry.id, entry.time)
 
     def _forget(self, commit: int) -> None:
         """Everything counts as touched by `commit`."""
         self._default, self._named, self._graphs = Last(commit), Last(commit), Last(commit)
         self._newest_default = self._newest_named = self._empty = commit
+        self._said = Last(commit)
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-        self.time = ""  # the log of before is not there to say it
-        self.at = commit
+        self.stand = (commit, "")  # the log of before is not there to say when
 
     def save(self) -> None:
         """What is known is in the file, whole: a restart goes on from there."""
@@ -159,8 +178,8 @@ class Fresh:
                 return
             kept = {
                 "version": VERSION,
-                "at": self.at,
-                "time": self.time,
+                "at": self.stand[0],
+                "time": self.stand[1],
                 "newest_default": self._newest_default,
                 "newest_named": self._newest_named,
                 "empty": self._empty,

@@ -38,7 +38,7 @@ LEAST_SECONDS = 10.0
 
 def routes(serving: Serving) -> list[Route]:
     """`/sparql`."""
-    endpoint = SparqlEndpoint(serving)
+    endpoint = serving.sparql = SparqlEndpoint(serving)
     return [
         Route("/sparql", endpoint),
         Route("/sparql/", endpoint),
@@ -130,7 +130,7 @@ class SparqlEndpoint:
         head = read_head(self.config.state)
         if fresh.at < head and not await self.following.reach(head, FOLLOW_SECONDS):
             return False
-        epoch, time_ = fresh.at, fresh.time
+        epoch, time_ = fresh.stand
         if not time_ and epoch:
             return False  # only a worker knows when that commit was
         validator = reading.touched(fresh, asked.default_graphs, asked.named_graphs)
@@ -279,6 +279,7 @@ class _Steady:
     async def mark(self, answer: Answer) -> tuple[tuple[bytes, bytes], str | None]:
         fresh = self.endpoint.fresh
         validator = answer.epoch
+        fresh.learn(answer.epoch, answer.commit_time)
         if fresh.at >= answer.epoch or await self.endpoint.following.reach(answer.epoch, FOLLOW_SECONDS):
             found = self.reading.touched(fresh, self.asked.default_graphs, self.asked.named_graphs)
             if found <= answer.epoch:
