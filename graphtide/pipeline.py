@@ -160,7 +160,7 @@ class _Opening:
             ontology_source.NAME, own, Plan(ontology_source.NAME, rdf_mapping(ontology_source.NAME, self.base))
         )
         return Project(
-            settings, Names(self.base), [about, *plans], self._rules(), vocabulary, shapes,
+            settings, Names(self.base), [about, *plans] if settings.merge else plans, self._rules(), vocabulary, shapes,
             tuple(dict.fromkeys(self.files)), tuple(self.notes), discovered, self.code,
         )  # fmt: skip
 

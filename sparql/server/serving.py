@@ -44,6 +44,8 @@ class Serving:
         # A query holds a thread while it waits for its turn or for its next bytes.
         self.threads = ThreadPoolExecutor(config.workers + config.queue + 8, thread_name_prefix="graphtide-query")
         self.writers = ThreadPoolExecutor(16, thread_name_prefix="graphtide-writer")
+        self.sparql: Any = None
+        """The endpoint at `/sparql`, which others ask too: what it knows of freshness there is once."""
         self._starts: list[Callable[[], contextlib.AbstractAsyncContextManager[Any]]] = []
 
     def on_start(self, start: Callable[[], contextlib.AbstractAsyncContextManager[Any]]) -> None:

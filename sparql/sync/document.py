@@ -29,7 +29,7 @@ FORMATS = {
     "text/n3": RdfFormat.N3,
 }
 STEPS = 100_000
-_PLACE = re.compile(r"(?:at|on) line (\d+)(?:,? (?:and )?column (\d+))?")
+_PLACE = re.compile(r"line (\d+)(?:,? (?:and |between )?columns? (\d+))?")
 
 
 def said(data: bytes, kind: str, base: str, names: Names | None, limit: int, *, stable: bool = False) -> set[str]:
