@@ -24,7 +24,7 @@ ACCEPTS = {"Accept-Query": QUERIES, "Accept-Post": f"{QUERIES}, {UPDATE}"}
 LONGEST_URL = 64 * 1024
 BODY_SECONDS = 60.0
 MOST_FIELDS = 1000
-_ENGLISH = ("utf-8", "utf8", "us-ascii")
+_UTF8 = ("utf-8", "utf8", "us-ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,9 @@ async def read(scope: Scope, receive: Receive, longest: int, longest_update: int
     update: str | None = None
     if method in ("POST", "QUERY"):
         _check_body(said, method)
-        data = await _whole(said, receive, longest_update if said.kind == UPDATE else longest)
+        # A form may hold an update, but only of somebody who may send one.
+        long = said.kind == UPDATE or (said.kind == FORM and scope.get("state", {}).get("token") is not None)
+        data = await _whole(said, receive, longest_update if long else longest)
         if said.kind == FORM:
             given += pairs(data, "the form")
         else:
@@ -268,7 +270,7 @@ def _check_body(said: Head, method: str) -> None:
             f"A query is sent as {FORM} or {DIRECT}, not {said.kind or 'without a Content-Type'!r}.",
             headers=dict(ACCEPTS),
         )
-    if said.charset not in _ENGLISH:
+    if said.charset not in _UTF8:
         raise Problem(415, "unsupported-charset", f"The query is in {said.charset!r}. Send UTF-8.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import importlib
 import platform
 import time
 from collections.abc import Awaitable, Callable, Hashable
@@ -22,10 +21,11 @@ from sparql.query import results
 from sparql.query.failures import EpochAhead
 from sparql.query.pool import Answer
 from sparql.server import answer as answers
-from sparql.server import describing, negotiate, protocol
+from sparql.server import describing, negotiate, protocol, updating
 from sparql.server.answer import AnswerResponse, Sizes
 from sparql.server.cache import Cache, Flights, Kept
 from sparql.server.fresh import FILE, Following, Fresh
+from sparql.server.gate import client_of, require_read
 from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked, Changing, Nothing
 from sparql.server.reading import Reading, Readings, SyntaxProblem
@@ -68,11 +68,11 @@ class SparqlEndpoint:
                 headers = {**protocol.ALLOW, **protocol.ACCEPTS}
                 await Response(status_code=204, headers=headers)(scope, receive, send)
                 return
-            asked = await protocol.read(scope, receive, self.config.max_query_bytes, self.config.max_write_bytes)
+            asked = await protocol.read(scope, receive, self.config.max_query_bytes, self.config.max_update_bytes)
             if isinstance(asked, Asked):
                 await self._query(asked, scope, receive, send)
             elif isinstance(asked, Changing):
-                await (await self._update(asked, Request(scope, receive)))(scope, receive, send)
+                await (await updating.update(self.serving, Request(scope, receive), asked))(scope, receive, send)
             else:
                 await (await self._describe(asked, Request(scope, receive)))(scope, receive, send)
         except Problem as wrong:
@@ -81,6 +81,7 @@ class SparqlEndpoint:
     # -- queries ------------------------------------------------------------------------------------------------------
 
     async def _query(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        require_read(Request(scope), self.config)
         ends = time.monotonic() + min(asked.seconds or self.config.deadline, self.config.deadline)
         reading = self._reading(asked)
         name = asked.formats.get(reading.kind)
@@ -197,7 +198,7 @@ class SparqlEndpoint:
             deadline=max(0.0, ends - time.monotonic()),
             default_graphs=asked.default_graphs,
             named_graphs=asked.named_graphs,
-            client=_client(scope),
+            client=client_of(Request(scope)),
             epoch=asked.epoch,
             least=asked.least,
             admitted=True,
@@ -209,19 +210,6 @@ class SparqlEndpoint:
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=9, key=self._salt).hexdigest()
 
     # -- the rest -----------------------------------------------------------------------------------------------------
-
-    async def _update(self, asked: Changing, request: Request) -> Response:
-        try:
-            updating = importlib.import_module("sparql.server.updating")
-        except ImportError:
-            raise Problem(
-                403,
-                "no-update",
-                "The graph is what its sources say and is not updated by SPARQL. Change the source, or POST a batch to "
-                "/writer.",
-            ) from None
-        found: Response = await updating.update(self.serving, request, asked)
-        return found
 
     async def _describe(self, asked: Nothing, request: Request) -> Response:
         """What this is: a page for a person, the service description for a program."""
@@ -293,14 +281,6 @@ class _Steady:
             self.endpoint.cache.put(self.key, kept, self.asked.query)
         if self.first:
             self.endpoint.flights.land(self.key)
-
-
-def _client(scope: Scope) -> str | None:
-    """Who asks, for fairness: the token, or the address."""
-    token = getattr(scope.get("state", {}).get("token"), "name", None)
-    if token:
-        return f"token {token}"
-    return scope["client"][0] if scope.get("client") else None
 
 
 def _wants_page(accept: str | None) -> bool:
