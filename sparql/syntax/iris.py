@@ -14,26 +14,24 @@ def absolute(iri: str) -> bool:
 
 
 def resolve(reference: str, base: str) -> str:
-    """The IRI that `reference` means in a document at `base` (RFC 3986, 5.2.2, strict)."""
-    if absolute(reference) and "/." not in reference:
+    """The IRI that `reference` means in a document at `base` (RFC 3986, 5.2.2)."""
+    if absolute(reference):
+        # Strictly its dots would go as well; the engine leaves what is absolute as it is written (test_syntax_print).
         return reference
-    scheme, authority, path, query, fragment = _parts(reference)
-    if scheme is None:
-        scheme, base_authority, base_path, base_query, _ = _parts(base)
-        if authority is None:
-            authority = base_authority
-            if not path:
-                path = base_path
-                query = base_query if query is None else query
-            elif path.startswith("/"):
-                path = _without_dots(path)
-            else:
-                folder = base_path[: base_path.rfind("/") + 1]
-                path = _without_dots(("/" if base_authority is not None and not base_path else folder) + path)
-        else:
-            path = _without_dots(path)
-    else:
+    _, authority, path, query, fragment = _parts(reference)
+    scheme, base_authority, base_path, base_query, _ = _parts(base)
+    if authority is not None:
         path = _without_dots(path)
+    else:
+        authority = base_authority
+        if not path:
+            path = base_path
+            query = base_query if query is None else query
+        elif path.startswith("/"):
+            path = _without_dots(path)
+        else:
+            folder = base_path[: base_path.rfind("/") + 1]
+            path = _without_dots(("/" if base_authority is not None and not base_path else folder) + path)
     return "".join(
         (
             f"{scheme}:" if scheme is not None else "",

@@ -32,8 +32,8 @@ def parse(
     """The tree of a query or an update; `prefixes` and `base` hold where the text declares none.
 
     Raises SyntaxProblem with line, column and token, and with a named limit for what nests deeper than `depth`, or
-    has more than `links` patterns and operators. With `only`, the other kind is a problem, said in words. Texts parsed before are
-    remembered.
+    has more than `links` patterns and operators. With `only`, the other kind is a problem, said in words. Texts
+    parsed before are remembered.
     """
     if len(text) > KEPT_LENGTH:
         return _parse(text, prefixes, base, only, depth, links)

@@ -243,11 +243,14 @@ class _Printer:
         if not isinstance(thing, Annotated):
             return self.term(thing)
         parts = [self.term(thing.term)]
+        bare = False
         for one in thing.annotations:
             if one.reifier is not None:
                 parts.append(f"~ {self.term(one.reifier)}")
-            elif not one.block:
+            elif bare or not one.block:
+                # Behind a lone ~ a block would belong to it.
                 parts.append("~")
+            bare = one.reifier is None and not one.block
             if one.block:
                 parts.append(f"{{| {self.properties(one.properties)} |}}")
         return " ".join(parts)

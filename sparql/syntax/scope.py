@@ -12,6 +12,7 @@ from sparql.syntax.tree import (
     As,
     Bind,
     Builtin,
+    Call,
     Element,
     Exists,
     Filter,
@@ -183,6 +184,8 @@ def _free(expression: object) -> Iterable[Var]:
             waiting.extend(node)
         elif isinstance(node, Builtin) and node.name in ("BOUND", "COALESCE"):
             continue
+        elif isinstance(node, Call) and node.distinct:
+            continue  # only an aggregate takes DISTINCT
         elif node is not None and not isinstance(node, (str, Aggregate, Exists)):
             waiting.extend(children(node))
 

@@ -303,10 +303,12 @@ def _negated(s: Scanner) -> Negated:
     found: list[Iri | Inverse] = []
     if s.take("("):
         # !() stands in the grammar of 1.1; it excludes nothing.
-        while s.kind != ")":
+        if s.kind != ")":
             found.append(_excluded(s))
-            if not s.take("|") and s.kind != ")":
-                s.fail("expected | or ) between excluded predicates")
+            while s.take("|"):
+                found.append(_excluded(s))
+        if s.kind != ")":
+            s.fail("expected | or ) between excluded predicates")
         s.next()
     else:
         found.append(_excluded(s))
