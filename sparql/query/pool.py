@@ -516,39 +516,44 @@ class Pool:
 
     def _outdated(self, worker: Worker) -> bool:
         """With the lock held: whether workers are forked by another process now than the one that made this."""
-        return self._warm is not None and worker.maker is not self._warm
+        return worker.maker is not (self._warm or self._zygote)
 
     def _oldest(self) -> Worker | None:
-        """With the lock held: an idle worker to be replaced by one that answers from memory."""
+        """With the lock held: an idle worker to be replaced, since workers are forked elsewhere now."""
         return next((each for each in self._idle if self._outdated(each)), None)
 
     def _warm_forever(self) -> None:
-        """The graph is held in memory when it fits, and is loaded afresh when what holds it is worn or does not follow."""
+        """The graph is held in memory when it fits, and loaded afresh when what holds it is worn or does not follow."""
         self._ready.wait()
         while not self._closed:
-            made: Zygote | None = None
-            try:
-                made = Zygote({**self._hello(), "warm_bytes": self.warm_bytes}, self._buried)
-                with self._lock:
-                    self._retired.append(made)  # so that `close` knows of it
-                self.cold = made.warmed()
-            except (OSError, Cut, ValueError) as wrong:
-                self.cold = str(wrong)
+            made = self._warmed()
             with self._lock:
-                if self._closed:
-                    return
-                old, self._warm = self._warm, made if made is not None and not self.cold else None
-                if self._warm is not None:
-                    self._retired.remove(self._warm)
+                old, self._warm = self._warm, made
                 if old is not None:
                     self._retired.append(old)
                 self._wanted.notify_all()
-            pause = time.monotonic() + (COLD_SECONDS if self.cold else 0)
-            while not self._closed and (time.monotonic() < pause or (made is not None and not made.over.is_set())):
+            self._close_retired()
+            if made is None:
+                self._stopped.wait(COLD_SECONDS)
+                continue
+            while not made.over.wait(1.0):
                 self._close_retired()
-                (made.over if made is not None and not self.cold else self._stopped).wait(1.0)
-                if self.cold and time.monotonic() >= pause:
-                    break
+
+    def _warmed(self) -> Zygote | None:
+        """A process that holds the graph in memory and makes workers; None, and `cold` says why."""
+        made: Zygote | None = None
+        try:
+            made = Zygote({**self._hello(), "warm_bytes": self.warm_bytes}, self._buried)
+            with self._lock:
+                self._retired.append(made)  # so that `close` knows of it
+            self.cold = made.warmed()
+        except (OSError, Cut, ValueError) as wrong:
+            self.cold = str(wrong)
+        if made is None or self.cold or self._closed:
+            return None
+        with self._lock:
+            self._retired.remove(made)
+        return made
 
     def _close_retired(self) -> None:
         """What no worker is left of, and makes none any more, is gone."""

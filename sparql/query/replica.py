@@ -47,6 +47,7 @@ class Replica:
         self._cloned = 0.0
         self._log = LogReader(state, 0)
         self.epoch, self.time = 0, ""
+        self.store: Store
         self._held = held is not None
         if pin is not None:
             self._go_to(pin)
@@ -156,7 +157,7 @@ class Replica:
         if found is not None:
             checkpoint.clone(found, data)
         old = self.folder / str(self._generation - 1)
-        self.store: Store = Store(str(data))
+        self.store = Store(str(data))
         gc.collect()  # the old store is closed when its last reference goes
         shutil.rmtree(old, ignore_errors=True)
         self._origin = found

@@ -76,7 +76,8 @@ def _serve(
     held: Held | None,
 ) -> None:
     children: dict[int, Path] = {}
-    log = LogReader(Path(hello["state"]), held.epoch) if held is not None else None
+    state = Path(hello["state"])
+    log = LogReader(state, held.epoch) if held is not None else None
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(woken, select.POLLIN)
@@ -84,10 +85,9 @@ def _serve(
     try:
         while True:
             ready = {fd for fd, _ in poller.poll(None if log is None else FOLLOW_SECONDS * 1000)}
-            if held is not None and log is not None and not ready:
-                if not follow(held, log, Path(hello["state"])) or held.worn:
-                    log = None
-                    _send(control, {"worn": True})
+            if held and log and not ready and (not follow(held, log, state) or held.worn):
+                log = None
+                _send(control, {"worn": True})
             if woken.fileno() in ready:
                 with contextlib.suppress(BlockingIOError):
                     while woken.recv(4096):
