@@ -76,6 +76,12 @@ LIMITS = (
     Key("holds_confidence", "share", "0.5", "Facts known with less confidence stay out of the default graph."),
     Key("query_seconds", "duration", "30", "A query is stopped after this long."),
     Key("query_memory_bytes", "size", '"1GiB"', "The memory one query may use."),
+    Key(
+        "memory_graph_bytes",
+        "size",
+        '"1GiB"',
+        "A graph that takes no more than this, and half of what is free, is held in memory by the server; 0 never.",
+    ),
     Key("workers", "count", "2", "Query worker processes."),
     Key("spares", "integer", "1", "Workers kept ready to take over from one that was stopped."),
     Key("service_seconds", "duration", "10", "How long all `SERVICE` calls of one query may take."),

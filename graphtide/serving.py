@@ -42,6 +42,7 @@ def _config(settings: Settings, dagster_url: str | None) -> ServerConfig:
         backups=settings.dir / server.backups if server.backups else None,
         deadline=limits.query_seconds,
         memory_bytes=limits.query_memory_bytes,
+        warm_bytes=limits.memory_graph_bytes,
         dagster_url=dagster_url,
         **{name: value for name, value in vars(limits).items() if name in same},
         **{name: value for name, value in vars(server).items() if name in same - SET and value is not None},

@@ -58,6 +58,7 @@ class Limits:
     holds_confidence: float = 0.5
     query_seconds: float = 30.0
     query_memory_bytes: int = 2**30
+    memory_graph_bytes: int = 2**30
     workers: int = 2
     spares: int = 1
     service_seconds: float = 10.0

@@ -45,6 +45,7 @@ class ServerConfig:
     queue: int = 64
     deadline: float = 30.0
     memory_bytes: int = 2**30
+    warm_bytes: int = 0
     max_query_bytes: int = 2**20
     max_write_bytes: int = 64 * 2**20
     max_update_bytes: int = 16 * 2**20

@@ -39,6 +39,7 @@ class Serving:
             queue=config.queue,
             deadline=config.deadline,
             memory_bytes=config.memory_bytes,
+            warm_bytes=config.warm_bytes,
             prefixes=self.prefixes,
         )
         # A query holds a thread while it waits for its turn or for its next bytes.
