@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from sparql.server import describing, graphs, monitoring, page, query, writing
+from sparql.server import api, describing, graphs, monitoring, page, query, writing
 from sparql.server.config import ServerConfig
 from sparql.server.gate import TOKEN, Gate
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
 
-MODULES = (query, graphs, page, monitoring, describing, writing)
+MODULES = (query, graphs, page, monitoring, describing, writing, api)
 
 
 def create_app(config: ServerConfig) -> Starlette:

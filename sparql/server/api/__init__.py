@@ -1,0 +1,15 @@
+"""What apps and the web client ask in JSON; each operation is declared once, and its documentation is made of that."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from sparql.server.api import entity, exploring, searching
+from sparql.server.serving import Serving
+
+PARTS = (entity, searching, exploring)
+
+
+def routes(serving: Serving) -> list[Route]:
+    """`/api/*`."""
+    return [route for part in PARTS for route in part.routes(serving)]
