@@ -54,17 +54,21 @@ class Endpoint:
 
 
 @contextmanager
-def endpoint(folder: Path, settings: str = "", **environment: str) -> Iterator[Endpoint]:
+def endpoint(folder: Path, settings: str = "", *, base: str = BASE) -> Iterator[Endpoint]:
     """The endpoint of a folder with these settings behind `base`; GRAPHTIDE_TOKEN is TOKEN."""
-    (folder / "graphtide.toml").write_text(f'base = "{BASE}"\n{settings}')
+    (folder / "graphtide.toml").write_text(f'base = "{base}"\n{settings}')
     with Engine(folder) as engine:
         engine.sync()
         server = listen(
             engine.settings.state, {name: _refusing(one) for name, one in handlers(engine).items()}, on_error=_tell
         )
-        env = {**os.environ, "GRAPHTIDE_TOKEN": TOKEN, **environment}
+        env = {**os.environ, "GRAPHTIDE_TOKEN": TOKEN}
         process = subprocess.Popen(
-            [sys.executable, "-c", START, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+            [sys.executable, "-c", START, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
         )
         try:
             assert process.stdout is not None and process.stderr is not None

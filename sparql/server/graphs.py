@@ -214,8 +214,8 @@ class GraphStore:
             against=target.graph or self.config.base, must=must,
         )  # fmt: skip
         told = takes_json(request, named=method == "PUT")
-        created = self._url(target, request) if method != "DELETE" and found["created"] else None
-        return done(found, request, told=told, created=created)
+        created = method != "DELETE" and found["created"]
+        return done(found, told=told, created=created, headers=self._names(target, request))
 
     async def _patch(self, target: Target, request: Request, token: Token, must: dict[str, Any] | None) -> Response:
         kind = _kind(request)
@@ -235,7 +235,7 @@ class GraphStore:
             self.serving, "update", token, text=text if kind == protocol.UPDATE else _as_update(text),
             within=target.graph or "", must=must,
         )  # fmt: skip
-        return done(found, request, told=takes_json(request, named=False))
+        return done(found, told=takes_json(request, named=False))
 
     async def _documents(self, request: Request) -> list[dict[str, str]]:
         """The documents of a body, one or those of a form. Raises Problem 400, 413 and 415."""
@@ -296,15 +296,13 @@ class GraphStore:
             raise Problem(400, "bad-form", "There is no file in the form.")
         return out
 
-    def _url(self, target: Target, request: Request) -> str:
-        """Where the graph is, as a reference that holds behind a proxy too."""
+    def _names(self, target: Target, request: Request) -> dict[str, str]:
+        """What a graph that got its name here is called, and where it is on this server, behind a proxy too."""
+        if not target.new or target.graph is None:
+            return {}
+        path = target.graph[len(f"{self.config.base}store") :]
         root = request.scope.get("root_path", "")
-        if target.graph is None:
-            return f"{root}{PATH}?default"
-        own = f"{self.config.base}store/"
-        if target.graph.startswith(own) and len(target.graph) > len(own) and not set("?#") & set(target.graph):
-            return f"{root}{PATH}/{quote(target.graph[len(own) :], safe=_SAFE)}"
-        return f"{root}{PATH}?graph={quote(target.graph, safe='')}"
+        return {"Location": quote(target.graph, safe=_SAFE), "Content-Location": f"{root}{PATH}{path}"}
 
     # -- conditions
 
@@ -352,7 +350,7 @@ class GraphStore:
         return at, tags
 
 
-_SAFE = "/-._~!$&'()*+,;=:@%"
+_SAFE = "/?#[]-._~!$&'()*+,;=:@%"
 
 
 def _document(kind: str, data: bytes) -> dict[str, str]:

@@ -36,7 +36,7 @@ async def update(serving: Serving, request: Request, asked: Changing) -> Respons
         serving, "update", token, text=asked.update, default_graphs=asked.using, named_graphs=asked.using_named,
         status=_UPDATE,
     )  # fmt: skip
-    return done(found, request, told=takes_json(request, named=False))
+    return done(found, told=takes_json(request, named=False))
 
 
 def writing(request: Request) -> Token:
@@ -74,24 +74,22 @@ async def ask(
 
 
 def done(
-    found: Mapping[str, Any], request: Request, *, told: bool, created: str | None = None, status: int = 200
+    found: Mapping[str, Any], *, told: bool, created: bool = False, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer to a write that happened; `created` is where the new graph is, `told` whether a body says more."""
-    headers = {
+    """The answer to a write that happened; `created` is whether a graph came to be, `told` whether a body says more."""
+    out = {
+        **(headers or {}),
         "X-Graphtide-Epoch": str(found["commit"]), "X-Graphtide-Commit-Time": found["time"] or "none",
         "Cache-Control": "no-store",
     }  # fmt: skip
-    if created is not None:
-        headers["Location"] = created
-        status = 201
     if not told:
-        return Response(status_code=status if status == 201 else 204, headers=headers)
+        return Response(status_code=201 if created else 204, headers=out)
     body = {
         "epoch": found["commit"], "commit_time": found["time"] or None, "added": found["added"],
         "removed": found["removed"], "graphs": [graph or "default" for graph in found["graphs"]],
         "kept": found["kept"], "kept_count": found["kept_count"], "notes": found["notes"],
     }  # fmt: skip
-    return JSONResponse(body, status, headers)
+    return JSONResponse(body, 201 if created else 200, out)
 
 
 def takes_json(request: Request, *, named: bool) -> bool:

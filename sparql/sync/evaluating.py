@@ -324,15 +324,14 @@ class Evaluation:
 
     def _load(self, mine: _Step, operation: tree.Load) -> None:
         url = operation.source.value
-        if self.task.fetch is None:
-            raise Refused(
-                "load-off", f"LOAD <{url}> is not allowed here. Name what may be loaded in `load_allow` under [server]."
-            )
         try:
+            if self.task.fetch is None:
+                words = f"LOAD <{url}> is not allowed here. Name what may be loaded in `load_allow` under [server]."
+                raise Refused("load-off", words)
             kind, body = self.task.fetch(url)
             found = statements(body, kind, url, self.task, self.names)
-        except Refused as wrong:
-            if operation.silent and wrong.code != "load-off":
+        except Refused:
+            if operation.silent:
                 return
             raise
         mine.added[operation.into.value if operation.into is not None else self.task.within or ""] = found
