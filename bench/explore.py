@@ -1,4 +1,4 @@
-"""An explore mix over a million triples, against `oxigraph serve` and rdflib-endpoint, with all that is safe left on."""
+"""An explore mix over a million triples, against `oxigraph serve` and rdflib-endpoint, with every limit in force."""
 
 from __future__ import annotations
 
@@ -168,6 +168,7 @@ def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
         child = stack.enter_context(serving(mine, port, PROBE.format(path="sparql")))
         stack.enter_context(serving(rival, other, PROBE.format(path="query")))
         agree(Shop(PRODUCTS), lines(port, "/sparql"), lines(other, "/query"), "oxigraph serve")
+        in_memory(port)
         for one, path in ((port, "/sparql"), (other, "/query")):
             rate(one, path, 7, count=WARM * CLIENTS)
         ours, rivals, firsts = [], [], []
@@ -197,6 +198,20 @@ def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
         found.append(Figure("a million rows as CSV", "rows/s", tuple(speeds), aim=100_000, at_most=False, note=note))
         found.append(Figure("the server's memory meanwhile, workers left out", "MiB", tuple(peaks), aim=200.0))
     return found
+
+
+def in_memory(port: int, seconds: float = 120.0) -> None:
+    """Workers answer from memory, as they do some seconds after the start. Raises RuntimeError when they do not."""
+    import urllib.request
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10) as answer:
+            state = json.load(answer)
+        if state["in_memory"]:
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the graph is not in memory: {state['on_disk_because']}")
 
 
 def million(port: int, pid: int) -> tuple[int, float]:
