@@ -40,6 +40,10 @@ class OutgoingFailed(OutgoingError):
     """The request was allowed, and the other server gave no answer that could be taken."""
 
 
+class OutgoingTooLong(OutgoingFailed):
+    """The other server has more to say than is taken."""
+
+
 class Got(NamedTuple):
     """A response of 200: its media type, lower case and without parameters, and its decoded bytes."""
 
@@ -309,5 +313,5 @@ def _decoded(response: BaseHTTPResponse, packed: bool, most: int) -> Iterator[tu
         raise OutgoingFailed("The answer breaks off inside its compression.")
 
 
-def _too_long(target: Place, most: int) -> OutgoingFailed:
-    return OutgoingFailed(f"{target} answers more than {most:,} bytes.")
+def _too_long(target: Place, most: int) -> OutgoingTooLong:
+    return OutgoingTooLong(f"{target} answers more than {most:,} bytes.")
