@@ -96,8 +96,8 @@ def test_the_highest_q_wins_then_the_exact_type(accept: str | None, rows: str | 
 def test_a_format_nobody_writes_is_not_acceptable() -> None:
     with pytest.raises(results.NotAcceptable, match="image/png"):
         results.negotiate("image/png")
-    with pytest.raises(results.NotAcceptable, match="'parquet' is not a format"):
-        results.named("parquet")
+    with pytest.raises(results.NotAcceptable, match="'docx' is not a format"):
+        results.named("docx")
 
 
 def test_a_format_is_asked_for_by_name_extension_or_media_type() -> None:
@@ -105,3 +105,13 @@ def test_a_format_is_asked_for_by_name_extension_or_media_type() -> None:
     assert results.named("ttl") == results.named("text/turtle") == {"triples": "turtle"}
     assert results.named("application/ld json") == {"triples": "jsonld"}
     assert results.named("json") == {"rows": "json", "boolean": "json", "triples": "jsonld"}
+    assert results.named("jsonl") == {"rows": "ndjson", "boolean": "ndjson"}
+    assert results.named("text/turtle; version=1.2") == {"triples": "turtle;version=1.2"}
+
+
+def test_version_1_2_of_a_media_type_is_sent_to_whom_asked_for_it() -> None:
+    found = results.negotiate("text/turtle;version=1.2, application/sparql-results+json; version=1.2-basic;q=0.5")
+    assert found == {"rows": "json;version=1.2", "boolean": "json;version=1.2", "triples": "turtle;version=1.2"}
+    assert results.BY_NAME[found["triples"]].content_type == "text/turtle; charset=utf-8; version=1.2"
+    assert results.negotiate("text/csv;version=1.2")["rows"] == "csv"
+    assert results.negotiate("text/turtle;version=1.1")["triples"] == "turtle"

@@ -12,8 +12,10 @@ from pyoxigraph import (
     DefaultGraph,
     NamedNode,
     QueryBoolean,
+    QueryResultsFormat,
     QuerySolutions,
     QueryTriples,
+    RdfFormat,
     Store,
     Triple,
     serialize,
@@ -24,8 +26,9 @@ from sparql.query import results
 from sparql.query.admit import admit, declared_prefixes
 from sparql.query.counting import COUNTERS, Counter
 from sparql.query.frames import FrameWriter, TooLong
+from sparql.query.lines import Lines
 
-_PREFIXED = ("turtle", "trig", "rdfxml", "jsonld")
+_PREFIXED = (RdfFormat.TURTLE, RdfFormat.TRIG, RdfFormat.RDF_XML, RdfFormat.JSON_LD)
 _SERVICE = re.compile(r"service", re.IGNORECASE)
 
 
@@ -66,14 +69,36 @@ def evaluate(
         assert form.triples is not None
         counter = Counter()
         writer.head(head, counter, *limits)
-        shown = prefixes | declared_prefixes(admit(query, prefixes, base)) if name in _PREFIXED else {}
+        shown = prefixes | declared_prefixes(admit(query, prefixes, base)) if form.triples in _PREFIXED else {}
         usable = {prefix: iri for prefix, iri in shown.items() if absolute(iri)}
         triples = _counted(found, counter, Names(base).skolem, limits[0])
         serialize(triples, writer, form.triples, prefixes=usable)  # type: ignore[arg-type]
         return
+    if form.table:
+        counter = Counter()
+        writer.head(head, counter, *limits)
+        _write_table(form.table, found, writer, counter, limits[0])
+        return
     assert form.rows is not None
     writer.head(head, COUNTERS[form.rows]() if kind == results.ROWS else None, *limits)
     found.serialize(writer, form.rows)  # type: ignore[arg-type]
+
+
+def _write_table(
+    table: str, found: QuerySolutions | QueryBoolean, writer: FrameWriter, counter: Counter, most: int
+) -> None:
+    if table == results.NDJSON:
+        if isinstance(found, QueryBoolean):
+            writer.write(b'{"boolean":true}\n' if found else b'{"boolean":false}\n')
+            return
+        lines = Lines(writer, counter)
+        found.serialize(lines, QueryResultsFormat.JSON)  # type: ignore[arg-type]
+        lines.finish()
+        return
+    from sparql.query import tables  # and with it Polars, which a worker that writes no tables does not need
+
+    rows = tables.boolean(bool(found)) if isinstance(found, QueryBoolean) else found
+    (tables.write_arrow if table == results.ARROW else tables.write_parquet)(rows, writer, counter, most)
 
 
 def _counted(triples: Iterable[Triple], counter: Counter, skolem: str, most: int) -> Iterator[Triple]:

@@ -14,7 +14,7 @@ _HEAD = struct.Struct("!cI")
 _COUNT = struct.Struct("!Q")
 
 READY, ASK, HEADER, DATA, COUNT, END, ERROR = b"R", b"Q", b"H", b"D", b"N", b"E", b"X"
-CHUNK = 64 * 1024
+CHUNK, LARGEST = 64 * 1024, 256 * 1024
 # An answer that trickles is still sent on after this long, so that its first rows arrive before its last.
 LINGER_SECONDS = 0.05
 
@@ -163,7 +163,8 @@ class FrameWriter:
             if rows != self._counted and self._since_sent():
                 self._counted = rows
                 self._out.append(frame(COUNT, _COUNT.pack(rows)))
-        self._out.append(frame(DATA, data))
+        for start in range(0, len(data), LARGEST):
+            self._out.append(frame(DATA, data[start : start + LARGEST] if len(data) > LARGEST else data))
 
     def _since_sent(self) -> bool:
         # A small answer's rows are in its end: only a long one says how far it is.

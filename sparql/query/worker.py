@@ -107,6 +107,11 @@ def answer(job: Job, replica: Replica, ask: dict[str, Any], writer: FrameWriter)
         writer.fail({"code": "too-long", "what": much.what, "most": much.most})
     except (BrokenPipeError, ConnectionResetError):
         raise
+    except OSError as wrong:
+        if "RDF 1.2" not in str(wrong):
+            return writer.fail({"code": "failed", "message": f"{type(wrong).__name__}: {wrong}"})
+        message = "The answer has triple terms or base directions, which JSON-LD cannot say yet. Ask for text/turtle."
+        writer.fail({"code": "format", "message": message})
     except MemoryError:
         writer.fail({"code": "memory", "message": ""})
     except Exception as wrong:
