@@ -41,6 +41,13 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
 }
 AGGREGATES = frozenset(["COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"])
 
+WRONG_SIGNS = {
+    "==": ". Equality is one =",
+    "<>": ". Inequality is !=",
+    "=>": ". At least is >=",
+    "=<": ". At most is <=",
+}
+
 OR, AND, RELATION, SUM, PRODUCT = range(1, 6)
 _STRENGTH = {
     "||": OR,
@@ -195,7 +202,11 @@ def builtin(s: Scanner) -> Expression:
         fewest, most = FUNCTIONS[name]
         if not fewest <= len(given) <= most:
             wants = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-            s.stop(f"{name} takes {wants} argument{'s' * (wants != '1')}, and here are {len(given)}.", start=start)
+            has = f"{'is' if len(given) == 1 else 'are'} {len(given)}"
+            s.stop(
+                f"{name} takes {wants} argument{'s' * (wants != '1')}, and here {has}.",
+                start=start,
+            )
         if name == "BOUND" and not isinstance(given[0], Var):
             s.stop("BOUND takes a variable.", start=start)
         return Builtin(name, given, (start, s.last))
@@ -210,7 +221,7 @@ def builtin(s: Scanner) -> Expression:
         group = patterns.exists(s)
         s.leave()
         return Exists(group, name == "NOT", (start, s.last))
-    s.fail("expected a value, a variable or a function")
+    s.fail("expected a value, a variable or a function" + WRONG_SIGNS.get(s.text[s.start - 1 : s.start + 1], ""))
 
 
 def _aggregate(s: Scanner) -> Aggregate:

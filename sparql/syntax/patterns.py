@@ -117,6 +117,8 @@ def _element(s: Scanner) -> Element:
         return Lateral(group(s), (start, s.last))
     if kind == "SELECT":
         s.fail("expected { before a SELECT in a pattern: put it in { } of its own")
+    if s.kind in expressions.FUNCTIONS:
+        s.fail(f"expected FILTER, as in FILTER {s.value}(...), or BIND({s.value}(...) AS ?variable)")
     s.unknown_word("expected a triple, a pattern such as OPTIONAL or FILTER, or }", WORDS)
 
 
@@ -174,7 +176,7 @@ def _datum(s: Scanner) -> Term | None:
         if has_variable(found):
             s.stop("A triple term in VALUES holds no variable.", start=found.span[0])
         return found
-    s.fail("expected a value: an IRI, a literal or UNDEF")
+    s.fail("expected a value: an IRI, a literal or UNDEF" + ", and only space between them" * (kind == ","))
 
 
 def has_variable(node: object) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+LONGEST = 400
+
 
 class SyntaxProblem(ValueError):
     """`message` says what is wrong and what next; `line` and `column` count from 1, `token` is what stands there.
@@ -12,6 +14,8 @@ class SyntaxProblem(ValueError):
     def __init__(
         self, message: str, line: int = 0, column: int = 0, token: str = "", *, offset: int = 0, limit: str = ""
     ) -> None:
+        if len(message) > LONGEST:  # it quotes a name, and names have no limit of their own
+            message = f"{message[: LONGEST - 100]} ... {message[-90:]}"
         super().__init__(message)
         self.message, self.line, self.column, self.token = message, line, column, token
         self.offset, self.limit = offset, limit

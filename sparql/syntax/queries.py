@@ -62,6 +62,8 @@ def query(s: Scanner, prologue: Prologue) -> Query:
     modifiers = _modifiers(s)
     rows = _values(s)
     if s.kind != "end":
+        if s.kind == ";":
+            s.fail("expected the end of the query, and a query has no ; behind it")
         s.unknown_word("expected the end of the query", ENDS)
     return Query(prologue, form, sources, where, modifiers, rows, (start, s.last))
 
@@ -94,9 +96,13 @@ def _select(s: Scanner) -> Select:
             s.next()
         elif s.kind == "(":
             items.append(_as(s))
+        elif items and s.kind == ",":
+            s.fail("expected only space between the variables of SELECT")
         elif items:
             return Select(tuple(items), kind, (start, s.last))
         else:
+            if expressions.is_builtin(s.kind):
+                s.fail(f"expected brackets around it, as in SELECT ({s.value}(...) AS ?name)")
             s.fail("expected a variable, (expression AS ?variable) or * behind SELECT")
 
 

@@ -114,7 +114,7 @@ def _filters(expression: object, text: str | None) -> None:
     """The groups of EXISTS keep the rules too."""
     if text is None:
         return
-    for node in walk(expression):
+    for node in walk(expression, into_groups=False):
         if isinstance(node, Exists):
             _group(node.group, text)
 

@@ -67,6 +67,18 @@ WELL_KNOWN: Final = {
     "gt": "https://w3id.org/graphtide/ns#",
 }
 
+# What people bring along from other languages.
+HINTS: Final = {
+    "AND": "Write && for and.",
+    "OR": "Write || for or.",
+    "NULL": "SPARQL has no NULL: use OPTIONAL and BOUND, or UNDEF in VALUES.",
+    "LIKE": "Use FILTER(CONTAINS(?text, 'part')) or REGEX.",
+    "TOP": "Write LIMIT at the end.",
+    "<": "An IRI in < > holds no spaces, quotes or brackets.",
+    "BINDINGS": "It is called VALUES now.",
+    "UPDATE": "Write DELETE { ... } INSERT { ... } WHERE { ... }.",
+}
+
 
 class Scanner:
     """The text, where we are in it, and what its prologue has declared so far.
@@ -218,12 +230,13 @@ class Scanner:
     def unknown_word(self, expected: str, words: tuple[str, ...]) -> NoReturn:
         """Raise what is said of a word that does not fit here, with the one it may be meant for."""
         close = get_close_matches(self.value.upper()[:40], words, 1, 0.75) if self.value.isalpha() else []
-        self.fail(f"{expected}; did you mean {close[0]}?" if close and close[0] != self.kind else expected)
+        self.fail(f"{expected}. Did you mean {close[0]}?" if close and close[0] != self.kind else expected)
 
     def fail(self, expected: str) -> NoReturn:
         """Raise what is said of a token that does not fit here."""
         near = self.value if len(self.value) <= 30 else self.value[:30] + "..."
-        self.stop(f"Not understood {f'at {near!r}' if near else 'at the end'}: {expected}.")
+        said = f"{expected}. {HINTS[self.kind]}" if self.kind in HINTS else expected
+        self.stop(f"Not understood {f'at {near!r}' if near else 'at the end'}: {said}{'.' * (said[-1] not in '.?')}")
 
     def stop(self, message: str, *, start: int | None = None, limit: str = "") -> NoReturn:
         """Raise a problem with the current token, or with what stands at `start`."""
@@ -264,10 +277,14 @@ class Scanner:
             self.stop("& alone is no operator: write && for and.")
         if first == "%":
             self.stop("% stands before two hexadecimal digits, in names only.")
+        if first in "\u2018\u2019\u201c\u201d":
+            self.stop(f"{first} is a quote of printed text: write ' or \".")
+        if first == "`":
+            self.stop("` quotes nothing in SPARQL: leave it out, three of them also.")
         self.stop(f"{first!r} has no meaning in SPARQL here.")
 
 
 def near(text: str, offset: int) -> str:
-    """What stands at `offset`, to show to a person: up to 30 characters without a space."""
-    found = _NEAR.match(text, offset)
-    return found.group() if found else ""
+    """What stands at `offset`, to show to a person: its token, or up to 30 characters without a space."""
+    found = _TOKEN.match(text, offset) or _NEAR.match(text, offset)
+    return found[found.lastindex or 0][:80] if found else ""
