@@ -24,6 +24,7 @@ ACCEPTS = {"Accept-Query": QUERIES, "Accept-Post": f"{QUERIES}, {UPDATE}"}
 LONGEST_URL = 64 * 1024
 BODY_SECONDS = 60.0
 MOST_FIELDS = 1000
+_QUERY = {"query"}
 _UTF8 = ("utf-8", "utf8", "us-ascii")
 
 
@@ -181,7 +182,7 @@ async def read(scope: Scope, receive: Receive, longest: int, longest_update: int
         raise Problem(406, "not-acceptable", str(no), available=list(results.media_types())) from no
     except negotiate.NoCoding as no:
         raise Problem(406, "no-coding", str(no), available=[*negotiate.CODINGS, negotiate.IDENTITY]) from no
-    if len(values) == 1:
+    if not values.keys() - _QUERY:
         return Asked(query, formats, codings=codings, none_match=said.none_match, safe=method != "POST")
     return Asked(
         query,
