@@ -330,7 +330,7 @@ class _Write:
     def _kept(self, removed: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Statements that go from the author's record, or were to go, and that others say."""
         shown = 0
-        for statement in (*self.kept, *sorted(removed)):
+        for statement in dict.fromkeys((*self.kept, *sorted(removed))):
             others = [graph for graph in self.store.asserted_by(statement) if graph != self.own]
             if not others:
                 continue
