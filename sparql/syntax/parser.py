@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal as Either
 
 from sparql.syntax import scope
-from sparql.syntax.iris import absolute, resolve
+from sparql.syntax.iris import absolute
 from sparql.syntax.problem import SyntaxProblem
 from sparql.syntax.queries import FORMS, query
 from sparql.syntax.tokens import DEPTH, LINKS, Scanner
@@ -134,6 +134,3 @@ def prologue(s: Scanner) -> Prologue:
             s.next()
         else:
             return tuple(found)
-
-
-__all__ = ["parse", "resolve"]

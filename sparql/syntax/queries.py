@@ -12,17 +12,17 @@ from sparql.syntax.tree import (
     Expression,
     From,
     Group,
-    Iri,
     Modifiers,
     Order,
     Prologue,
     Query,
     Select,
     SubSelect,
+    Triples,
     Values,
     Var,
 )
-from sparql.syntax.triples import TERM, iri, template, var, var_or_iri
+from sparql.syntax.triples import iri, template, var, var_or_iri
 
 FORMS = ("SELECT", "CONSTRUCT", "DESCRIBE", "ASK")
 
@@ -127,7 +127,7 @@ def aggregated(s: Scanner) -> Expression:
     return found
 
 
-def _template(s: Scanner) -> tuple[()] | tuple:  # type: ignore[type-arg]
+def _template(s: Scanner) -> tuple[Triples, ...]:
     s.expect("{", "before triples")
     found = template(s)
     s.expect("}", "after the triples")
@@ -246,6 +246,3 @@ def _ordering(s: Scanner) -> Order | None:
     if s.kind in ("(", "pname", "iri") or expressions.is_builtin(s.kind):
         return Order(expressions.constraint(s, "ORDER BY"), False, (start, s.last))
     return None
-
-
-__all__ = ["FORMS", "TERM", "Iri", "aggregated", "dataset", "query", "sub_select"]

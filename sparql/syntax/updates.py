@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal as Either
-
 from sparql.syntax import patterns
 from sparql.syntax.queries import dataset
 from sparql.syntax.tokens import Scanner
@@ -142,6 +140,3 @@ def _blank(node: object) -> bool:
         or (isinstance(node, ReifiedTriple) and node.reifier is None)
         or (isinstance(node, Annotated) and any(one.reifier is None for one in node.annotations))
     )
-
-
-Kind = Either["query", "update"]
