@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from sparql.server.api import entity, exploring, searching
+from sparql.server.api import entity, exploring, running, searching, sources, syncing
 from sparql.server.serving import Serving
 
-PARTS = (entity, searching, exploring)
+PARTS = (entity, searching, exploring, sources, syncing, running)
 
 
 def routes(serving: Serving) -> list[Route]:

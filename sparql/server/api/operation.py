@@ -45,9 +45,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries, by media type."""
+    """What a request carries, by media type; `name` is what its schema is called in the documentation."""
 
     schema: Schema
+    name: str
     media_types: tuple[str, ...] = (JSON,)
     required: bool = True
     example: Any = None
