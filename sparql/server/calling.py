@@ -1,0 +1,108 @@
+"""The endpoints a query names are asked here, off the event loop and within its deadline; a worker runs the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyoxigraph as ox
+
+from sparql.names import Names
+from sparql.outgoing import Outgoing
+from sparql.query import results
+from sparql.query.admit import Refused, admit
+from sparql.query.failures import QueryTimeout
+from sparql.query.federation import FederationFailed, FederationRefused, Limits, federated
+from sparql.server.problem import Problem
+from sparql.server.protocol import Asked
+from sparql.server.serving import Serving
+from sparql.syntax import place, services, text
+
+NEXT = "Bring that data in as a source, or add it to `service_allow` under [server] in graphtide.toml."
+
+
+class Calling:
+    """What SERVICE of a query may ask, and how much of it."""
+
+    def __init__(self, serving: Serving) -> None:
+        config = serving.config
+        self.serving = serving
+        self.outgoing = Outgoing(
+            config.service_allow,
+            allow_private=config.allow_private,
+            max_bytes=config.service_bytes,
+            seconds=config.service_seconds,
+        )
+        self.limits = Limits(config.service_calls, config.service_rows, config.service_bytes, config.service_seconds)
+        self.skolem = Names(config.base).skolem
+
+    async def without_service(self, asked: Asked, ends: float, client: str | None) -> Asked:
+        """The query with the solutions of its endpoints in it, at the epoch they were asked for.
+
+        Raises Problem: 403 for what is not allowed, 502 when an endpoint failed, and what the query itself may fail of.
+        """
+        tree = self._tree(asked.query)
+        found = services(tree)
+        if not found:
+            return asked
+        if not self.outgoing.allow:
+            raise _refused(
+                f"SERVICE is not allowed: it sends parts of the graph elsewhere. {NEXT}", asked, found[0].span
+            )
+        ours = _Ours(self.serving, asked, ends, client)
+        work: Callable[[], Any] = lambda: federated(  # noqa: E731 - it is run in a thread
+            tree, self.outgoing, ours, skolem=self.skolem, limits=self.limits, ends=ends
+        )
+        try:
+            done = await asyncio.get_running_loop().run_in_executor(self.serving.threads, work)
+        except FederationRefused as no:
+            raise _refused(str(no), asked, no.span) from no
+        except FederationFailed as failed:
+            if time.monotonic() >= ends:
+                raise Problem(504, "query-timeout", f"The deadline came while {failed.endpoint} was asked.") from failed
+            raise Problem(502, "service-failed", str(failed), endpoint=failed.endpoint) from failed
+        return replace(asked, query=text(done), epoch=ours.epoch)
+
+    def _tree(self, query: str) -> Any:
+        config = self.serving.config
+        try:
+            return admit(query, self.serving.prefixes, config.base, calls_out=True)
+        except Refused as wrong:
+            raise Problem(400, "query-error", wrong.message, line=wrong.line, column=wrong.column) from wrong
+
+
+class _Ours:
+    """Answers SELECT over our own graph, always at one epoch."""
+
+    def __init__(self, serving: Serving, asked: Asked, ends: float, client: str | None) -> None:
+        self.serving, self.asked, self.ends, self.client = serving, asked, ends, client
+        self.epoch = asked.epoch
+
+    def __call__(self, query: str) -> list[dict[str, Any]]:
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise QueryTimeout("The query was stopped at its deadline, while it asked other endpoints.")
+        answer = self.serving.pool.run(
+            query,
+            format=results.named("json"),
+            deadline=left,
+            default_graphs=self.asked.default_graphs,
+            named_graphs=self.asked.named_graphs,
+            client=self.client,
+            epoch=self.epoch,
+            least=self.asked.least,
+        )
+        body = answer.read()
+        self.epoch = answer.epoch
+        found = ox.parse_query_results(body, format=ox.QueryResultsFormat.JSON)
+        assert isinstance(found, ox.QuerySolutions)
+        names = [variable.value for variable in found.variables]
+        return [{name: row[name] for name in names if row[name] is not None} for row in found]
+
+
+def _refused(why: str, asked: Asked, span: tuple[int, int]) -> Problem:
+    line, column = place(asked.query, span[0])[:2]
+    return Problem(403, "service-refused", why, line=line, column=column, token="SERVICE")
