@@ -14,9 +14,9 @@ from sparql.names import Names
 from sparql.outgoing import Outgoing
 from sparql.query import results
 from sparql.query.admit import Refused, admit
-from sparql.query.failures import QueryTimeout
+from sparql.query.failures import QueryFailed, QueryTimeout
 from sparql.query.federation import FederationFailed, FederationRefused, Limits, federated
-from sparql.server.problem import Problem
+from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked
 from sparql.server.serving import Serving
 from sparql.syntax import place, services, text
@@ -64,6 +64,8 @@ class Calling:
             if time.monotonic() >= ends:
                 raise Problem(504, "query-timeout", f"The deadline came while {failed.endpoint} was asked.") from failed
             raise Problem(502, "service-failed", str(failed), endpoint=failed.endpoint) from failed
+        except QueryFailed as wrong:
+            raise of_query(wrong) from wrong
         return replace(asked, query=text(done), epoch=ours.epoch)
 
     def _tree(self, query: str) -> Any:

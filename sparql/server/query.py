@@ -8,7 +8,6 @@ import hashlib
 import platform
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import replace
 from importlib.metadata import version
 
 from pyoxigraph import __version__ as engine
@@ -19,16 +18,15 @@ from starlette.types import Receive, Scope, Send
 
 from sparql.log import read_head
 from sparql.query import results
-from sparql.query.failures import EpochAhead, QueryFailed
+from sparql.query.failures import EpochAhead
 from sparql.query.pool import Answer
 from sparql.server import answer as answers
-from sparql.server import calling, describing, negotiate, protocol, updating
+from sparql.server import describing, negotiate, protocol, updating
 from sparql.server.answer import AnswerResponse, Sizes
 from sparql.server.cache import Cache, Flights, Kept
 from sparql.server.calling import Calling
 from sparql.server.fresh import FILE, Following, Fresh
 from sparql.server.gate import client_of, require_read
-from sparql.server.gate import require_read
 from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked, Changing, Nothing
 from sparql.server.reading import Reading, Readings, SyntaxProblem
@@ -64,7 +62,6 @@ class SparqlEndpoint:
         # What else an answer depends on: the same text may mean something else to another server.
         salt = (config.base, sorted(serving.prefixes.items()), engine, version("graphtide"), platform.machine())
         self._salt = hashlib.blake2b(repr(salt).encode(), digest_size=16).digest()
-        self.outgoing = calling.outgoing(config)
         serving.on_start(self.following.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,8 +85,6 @@ class SparqlEndpoint:
     async def _query(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
         require_read(Request(scope), self.config)
         ends = time.monotonic() + min(asked.seconds or self.config.deadline, self.config.deadline)
-        if self.config.exposed:
-            require_read(Request(scope), self.config)
         reading = self._reading(asked)
         name = asked.formats.get(reading.kind)
         if name is None or not results.BY_NAME[name].writes(reading.kind):
@@ -99,17 +94,7 @@ class SparqlEndpoint:
         if asked.least is not None:
             await self._reach(asked.least, ends)
         if reading.footprint.services:
-            client = client_of(Request(scope))
-            try:
-                query = await self.serving.in_thread(
-                    lambda: calling.called(self.serving, self.outgoing, asked, ends, client)
-                )
-            except (QueryFailed, results.NotAcceptable) as wrong:
-                raise of_query(wrong) from wrong
-            await self._run(replace(asked, query=query), _Unsteady(), ends, scope, receive, send)
-            return
-        if reading.footprint.services:
-            asked = await self.calling.without_service(asked, ends, _client(scope))
+            asked = await self.calling.without_service(asked, ends, client_of(Request(scope)))
             await self._run(asked, _Unsteady(), ends, scope, receive, send)
             return
         if asked.epoch is not None:
