@@ -59,8 +59,14 @@ class Limits:
     query_seconds: float = 30.0
     query_memory_bytes: int = 2**30
     memory_graph_bytes: int = 2**30
+    max_rows: int = 0
+    max_answer_bytes: int = 0
     workers: int = 2
     spares: int = 1
+    pinned_workers: int = 2
+    queue: int = 64
+    per_client: int = 32
+    epoch_seconds: float = 5.0
     service_seconds: float = 10.0
     service_bytes: int = 16 * 2**20
     service_rows: int = 10_000

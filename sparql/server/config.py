@@ -46,6 +46,11 @@ class ServerConfig:
     deadline: float = 30.0
     memory_bytes: int = 2**30
     warm_bytes: int = 0
+    max_rows: int = 0
+    max_answer_bytes: int = 0
+    pinned_workers: int = 2
+    per_client: int = 32
+    epoch_seconds: float = 5.0
     max_query_bytes: int = 2**20
     max_write_bytes: int = 64 * 2**20
     max_update_bytes: int = 16 * 2**20

@@ -40,6 +40,11 @@ class Serving:
             deadline=config.deadline,
             memory_bytes=config.memory_bytes,
             warm_bytes=config.warm_bytes,
+            max_rows=config.max_rows,
+            max_bytes=config.max_answer_bytes,
+            pinned=config.pinned_workers,
+            per_client=config.per_client,
+            ahead_seconds=config.epoch_seconds,
             prefixes=self.prefixes,
         )
         # A query holds a thread while it waits for its turn or for its next bytes.
