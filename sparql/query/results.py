@@ -97,6 +97,8 @@ _ALIASES = {
     "json-ld": ("jsonld",),
     "rdf": ("rdfxml",),
     "rdf/xml": ("rdfxml",),
+    "rdf+xml": ("rdfxml",),
+    "n3": ("turtle",),  # every Turtle text is one of N3
     "nq": ("nquads",),
     "n-quads": ("nquads",),
     "jsonl": (NDJSON,),
