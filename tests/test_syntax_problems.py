@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
-from sparql.syntax import SyntaxProblem, Update, parse
+import pytest
+from pyoxigraph import Store
+
+from sparql.query.admit import ask_engine
+from sparql.syntax import SyntaxProblem, Update, parse, text
 from sparql.syntax.parser import _parse
 
 
@@ -106,3 +111,52 @@ def test_a_prefix_declared_in_the_text_hides_the_one_given_and_only_from_there_o
         "PREFIX a: <http://own/> INSERT DATA { <http://own/x> <http://own/x> <http://own/x> }"
     )
     assert given == {"a": "http://given/"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("What is it?\n\nselect ?x where { ?x ?y ?z }", "leave out what stands before select, in line 3."),
+        ("PREFIX d: <e:> ASK { d:IPhone_(Apple) ?p ?o }", "Within a name write \\ before ( ) , ' and &"),
+        ("PREFIX d: <e:> ASK { d:Butter's_Episode ?p ?o }", "' ends the name before it."),
+        ("PREFIX d: <e:> ASK { d:Orcs_&_Humans ?p ?o }", "Within a name write"),
+        ("SELECT ?x AS ?y { ?x ?p ?o }", "expected brackets around it, as in SELECT (?x AS ?name)."),
+        ("SELECT * { PREFIX a: <e:> ?x ?p ?o }", "It stands at the start, before SELECT."),
+        ("SELECT * { ?s ?p NULL }", "SPARQL has no NULL"),
+    ],
+)
+def test_what_models_and_people_often_write_is_answered_with_what_they_meant(text: str, message: str) -> None:
+    assert message in problem(text, only="query").message
+
+
+def test_every_recorded_query_that_the_engine_reads_is_read_and_those_it_does_not_are_named(shared: Path) -> None:
+    lines = (shared / "recorded-llm-sparql" / "queries.jsonl").read_text("utf-8").splitlines()
+    dotted, count = set(), 0
+    for query in {json.loads(line)["query"] for line in lines}:
+        try:
+            Store().query(query)
+            engine = True
+        except SyntaxError:
+            engine = False
+        except (RuntimeError, OSError):
+            engine = True
+        try:
+            tree = parse(query, only="query")
+            assert parse(text(tree)) == tree
+            count += 1
+            if not engine:
+                dotted.add("._" in query)
+        except SyntaxProblem as wrong:
+            assert not engine, query
+            assert wrong.line and wrong.column and len(wrong.message) <= 400
+    assert count > 500
+    assert dotted == {True}  # dbr:J._K._Rowling is right, and the engine does not read it: see ask_engine
+
+
+def test_what_the_engine_reads_in_one_spelling_only_is_answered_all_the_same() -> None:
+    store = Store()
+    store.update("INSERT DATA { <e:J._K._R> <e:p> 'x' }")
+    for query in ["SELECT * { e:J._K._R <e:p> ?o }", "SELECT (CONCAT ('x') AS ?o) {}"]:
+        assert [row["o"].value for row in ask_engine(store, query, {"e": "e:"}, None)] == ["x"]
+    with pytest.raises(SyntaxError, match="1:16"):
+        ask_engine(store, "SELECT ?x ?x {}", {}, None)

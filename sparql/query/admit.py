@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from pyoxigraph import Store
 
-from sparql.syntax import Query, SyntaxProblem, parse, place, services
+from sparql.syntax import Query, SyntaxProblem, parse, place, services, text
 from sparql.syntax.tree import Prefix
 from sparql.syntax.updates import VERBS
 
@@ -41,6 +42,22 @@ def admit(query: str, prefixes: Mapping[str, str], base: str | None, *, calls_ou
     if not calls_out:
         _stays_inside(tree, query, prefixes, base)
     return tree
+
+
+def ask_engine(store: Store, query: str, prefixes: Mapping[str, str], base: str | None, **options: Any) -> Any:
+    """The engine's answer to an admitted query. Raises SyntaxError where it reads the text in neither spelling.
+
+    It takes no `e:J._K`, no `CONCAT (`, no `BNODE ()`, which are right: printed back from the tree it reads them.
+    """
+    try:
+        return store.query(query, base_iri=base, prefixes=dict(prefixes), **options)
+    except SyntaxError:
+        respelled = text(admit(query, prefixes, base))
+        try:
+            return store.query(respelled, base_iri=base, **options)
+        except SyntaxError:
+            pass
+        raise  # the first one, whose place is in the text as it was written
 
 
 def declared_prefixes(tree: Query) -> dict[str, str]:

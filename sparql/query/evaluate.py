@@ -23,7 +23,7 @@ from pyoxigraph import (
 
 from sparql.names import Names
 from sparql.query import results
-from sparql.query.admit import admit, declared_prefixes
+from sparql.query.admit import admit, ask_engine, declared_prefixes
 from sparql.query.counting import COUNTERS, Counter
 from sparql.query.frames import FrameWriter, TooLong
 from sparql.query.lines import Lines
@@ -50,7 +50,7 @@ def evaluate(
     if default or named:  # the protocol's dataset replaces the query's: what is not listed is not in it
         options["default_graph"] = [NamedNode(iri) if iri else DefaultGraph() for iri in default]
         options["named_graphs"] = [NamedNode(iri) for iri in named]
-    found = store.query(query, base_iri=base, prefixes=prefixes, **options)
+    found = ask_engine(store, query, prefixes, base, **options)
     if isinstance(found, QuerySolutions):
         kind, columns = results.ROWS, [variable.value for variable in found.variables]
     elif isinstance(found, QueryBoolean):

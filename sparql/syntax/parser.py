@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -9,15 +10,16 @@ from typing import Literal as Either
 
 from sparql.syntax import scope
 from sparql.syntax.iris import absolute
-from sparql.syntax.problem import SyntaxProblem
+from sparql.syntax.problem import SyntaxProblem, place
 from sparql.syntax.queries import FORMS, query
 from sparql.syntax.tokens import DEPTH, LINKS, Scanner
 from sparql.syntax.tree import Base, Operation, Prefix, Prologue, Query, Step, Update, Version
 from sparql.syntax.updates import VERBS, operation
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-# A kept tree costs about sixty times its text: a page of queries each, a thousand of them, is 100 MB at the very most.
-KEPT, KEPT_LENGTH = 1024, 8192
+# A kept tree costs about twenty times its text: 40 MB when every one is as long as may be, 5 MB as queries are.
+KEPT, KEPT_LENGTH = 512, 4096
+_FORM = re.compile(r"\b(?:PREFIX|SELECT|CONSTRUCT|DESCRIBE|ASK)\b[^{<]{0,200}+[{<]", re.IGNORECASE)
 
 
 def parse(
@@ -75,6 +77,9 @@ def _unit(s: Scanner, only: str | None) -> Query | Update:
         s.stop("The query is empty. Write for example SELECT * WHERE { ?s ?p ?o } LIMIT 10.")
     if only == "update":
         s.unknown_word("expected an operation: INSERT, DELETE, LOAD, CLEAR or the like", (*VERBS, "PREFIX", "BASE"))
+    found = _FORM.search(s.text, s.end)
+    if found:
+        s.fail(f"leave out what stands before {found[0].split()[0]}, in line {place(s.text, found.start())[0]}")
     s.unknown_word("expected SELECT, CONSTRUCT, DESCRIBE or ASK", (*FORMS, *VERBS, "PREFIX", "BASE"))
 
 

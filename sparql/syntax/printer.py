@@ -74,7 +74,8 @@ from sparql.syntax.tree import (
 )
 from sparql.syntax.triples import BOOLEAN, DECIMAL, DOUBLE, INTEGER, TYPE
 
-_SIMPLE = re.compile(r"(?:[A-Za-z_0-9](?:[A-Za-z_0-9\-]|\.(?=[A-Za-z_0-9\-]))*)?")
+# The engine reads no `e:J._K`, right as it is: such a name is written out.
+_SIMPLE = re.compile(r"(?:[A-Za-z_0-9](?:[A-Za-z_0-9\-]|\.(?=[A-Za-z0-9]))*)?")
 _NUMBERS = {
     INTEGER: re.compile(r"[+-]?[0-9]+"),
     DECIMAL: re.compile(r"[+-]?[0-9]*\.[0-9]+"),

@@ -157,6 +157,8 @@ def dataset(s: Scanner, word: str) -> tuple[From, ...]:
 def _where(s: Scanner) -> Group:
     s.take("WHERE")
     if s.kind != "{":
+        if s.kind == "AS":
+            s.fail("expected brackets around it, as in SELECT (?x AS ?name)")
         s.unknown_word("expected WHERE or {", ("WHERE", "FROM"))
     before, s.aggregates = s.aggregates, False
     found = patterns.group(s)

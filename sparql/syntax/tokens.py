@@ -50,6 +50,9 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 _CHARACTERS: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 _NOT_IN_IRI = re.compile(r"[<>\"{}|^`\\\x00-\x20]")
+# A name that goes on, as its writer thought, behind a sign that ends it: dbr:IPhone_(Apple), dbr:Butter's_Episode.
+_IN_NAME = re.compile(r"[\w\-]:[\w.\-]+(?:_\(|,_|['&!])\w[^\s(){}\[\]?]*\Z|[\w\-]:[\w.\-]+,_\Z")
+NAME_HINT: Final = "Within a name write \\ before ( ) , ' and &, or the whole IRI in < >."
 _NEAR = re.compile(r"\S{1,30}")
 
 # What a person most likely means by a prefix nobody declared.
@@ -60,6 +63,15 @@ WELL_KNOWN: Final = {
     "owl": "http://www.w3.org/2002/07/owl#",
     "skos": "http://www.w3.org/2004/02/skos/core#",
     "foaf": "http://xmlns.com/foaf/0.1/",
+    "dct": "http://purl.org/dc/terms/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "void": "http://rdfs.org/ns/void#",
+    "org": "http://www.w3.org/ns/org#",
+    "dbo": "http://dbpedia.org/ontology/",
+    "dbr": "http://dbpedia.org/resource/",
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
     "dcterms": "http://purl.org/dc/terms/",
     "schema": "http://schema.org/",
     "prov": "http://www.w3.org/ns/prov#",
@@ -75,6 +87,7 @@ HINTS: Final = {
     "LIKE": "Use FILTER(CONTAINS(?text, 'part')) or REGEX.",
     "TOP": "Write LIMIT at the end.",
     "<": "An IRI in < > holds no spaces, quotes or brackets.",
+    "PREFIX": "It stands at the start, before SELECT.",
     "BINDINGS": "It is called VALUES now.",
     "UPDATE": "Write DELETE { ... } INSERT { ... } WHERE { ... }.",
 }
@@ -235,8 +248,14 @@ class Scanner:
     def fail(self, expected: str) -> NoReturn:
         """Raise what is said of a token that does not fit here."""
         near = self.value if len(self.value) <= 30 else self.value[:30] + "..."
-        said = f"{expected}. {HINTS[self.kind]}" if self.kind in HINTS else expected
+        hint = HINTS.get(self.kind, "")
+        if self._in_name():
+            hint = NAME_HINT
+        said = f"{expected}. {hint}" if hint else expected
         self.stop(f"Not understood {f'at {near!r}' if near else 'at the end'}: {said}{'.' * (said[-1] not in '.?')}")
+
+    def _in_name(self) -> bool:
+        return _IN_NAME.search(self.text, max(0, self.start - 80), self.start + 2) is not None
 
     def stop(self, message: str, *, start: int | None = None, limit: str = "") -> NoReturn:
         """Raise a problem with the current token, or with what stands at `start`."""
@@ -261,6 +280,8 @@ class Scanner:
         at = self.start = skip.end() if skip else self.end
         self.value = near(self.text, at)
         first = self.text[at]
+        if self._in_name():
+            self.stop(f"{first} ends the name before it. {NAME_HINT}")
         if first in "\"'":
             escape = re.compile(rf"(?:[^\\{first}]|\\(?:{_STRING}))*+\\").match(self.text, at + 1)
             if escape and self.text[escape.end() - 1 : escape.end()] == "\\" and "\n" not in escape.group():
