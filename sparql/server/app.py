@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from sparql.server import api, describing, graphs, monitoring, page, query, writing
+from sparql.server import api, describing, graphs, monitoring, openapi, page, query, writing
 from sparql.server.config import ServerConfig
 from sparql.server.gate import TOKEN, Gate
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
 
-MODULES = (query, graphs, page, monitoring, describing, writing, api)
+MODULES = (query, graphs, page, monitoring, describing, writing, api, openapi)
 
 
 def create_app(config: ServerConfig) -> Starlette:
@@ -31,6 +31,7 @@ def create_app(config: ServerConfig) -> Starlette:
         exception_handlers={Problem: _problem, HTTPException: _http},
         lifespan=serving.lifespan,
     )
+    app.router.default = describing.fallback(serving, app.router.default)
     app.add_middleware(Gate, config=config)
     app.state.serving, app.state.pool = serving, serving.pool
     return app

@@ -52,6 +52,8 @@ class Body:
     media_types: tuple[str, ...] = (JSON,)
     required: bool = True
     example: Any = None
+    others: Mapping[str, Schema] = field(default_factory=dict)
+    """More media types, each with a schema of its own."""
 
 
 @dataclass(frozen=True)
