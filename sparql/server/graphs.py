@@ -27,6 +27,7 @@ from sparql.query.pool import QueryFailed
 from sparql.server import negotiate, protocol
 from sparql.server.answer import etag
 from sparql.server.gate import require_read
+from sparql.server.patch import as_update
 from sparql.server.problem import Problem, of_query
 from sparql.server.protocol import Asked
 from sparql.server.query import SparqlEndpoint
@@ -59,7 +60,6 @@ MOST_FILES = 100
 KNOWN = 10_000
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|\\^`]*\Z")
 _TAG = re.compile(r'(W/)?"([^"]*)"')
-_PATCH_LINE = re.compile(r"(A|D|PA|H|TX|TC|TA)\b\s*(.*?)\s*\.?\s*\Z")
 
 
 def routes(serving: Serving) -> list[Route]:
@@ -231,10 +231,10 @@ class GraphStore:
             raise Problem(400, "not-utf-8", f"The patch is not UTF-8 (byte {wrong.start}).") from wrong
         if not await self._exists(target):
             raise Problem(404, "no-such-graph", f"There is no graph {target.shown}. Make it with PUT.")
-        found = await ask(
-            self.serving, "update", token, text=text if kind == protocol.UPDATE else _as_update(text),
-            within=target.graph or "", must=must,
-        )  # fmt: skip
+        if kind != protocol.UPDATE:
+            patch = text
+            text = await self.serving.in_thread(lambda: as_update(patch))
+        found = await ask(self.serving, "update", token, text=text, within=target.graph or "", must=must)
         return done(found, told=takes_json(request, named=False))
 
     async def _documents(self, request: Request) -> list[dict[str, str]]:
@@ -365,28 +365,3 @@ def _checked(iri: str) -> str:
     if not _ABSOLUTE.match(iri) or not iri.isprintable():
         raise Problem(400, "bad-graph", f"{iri[:200]!r} is not an absolute IRI.")
     return iri
-
-
-def _as_update(text: str) -> str:
-    """An RDF Patch as an update that does the same. Raises Problem 400."""
-    prefixes: list[str] = []
-    steps: list[tuple[str, list[str]]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        found = _PATCH_LINE.match(line.strip())
-        if found is None:
-            raise Problem(400, "not-a-patch", f"{line[:80]!r} is no line of an RDF Patch.", line=number, column=1)
-        word, rest = found.groups()
-        if word == "TA":
-            raise Problem(400, "not-a-patch", "The patch is aborted (TA).", line=number, column=1)
-        if word == "PA":
-            name, _, iri = rest.partition(" ")
-            prefixes.append("PREFIX " + name.strip(':"') + f": {iri.strip()}")
-        elif word in ("A", "D"):
-            verb = "INSERT DATA" if word == "A" else "DELETE DATA"
-            if not steps or steps[-1][0] != verb:
-                steps.append((verb, []))
-            steps[-1][1].append(f"{rest} .")
-    said = [f"{verb} {{\n{chr(10).join(lines)}\n}}" for verb, lines in steps]
-    return "\n".join(prefixes) + "\n" + " ;\n".join(said)
