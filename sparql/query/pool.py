@@ -36,6 +36,9 @@ WATCH_SECONDS = 0.025
 # A worker this many commits behind the newest when its query ends is replaced rather than caught up; a query that
 # took less than this leaves it behind by little.
 FAR_BEHIND, LONG_SECONDS = 500, 1.0
+# A query older than this does not keep out a client that has none running; one older than that has the processor only
+# when no other wants it, and its worker, which cannot be given its rank back, is replaced when it is over.
+STEP_ASIDE_SECONDS, NICE_SECONDS = 0.1, 0.5
 # A query as brief as this leaves no memory behind worth looking for, and a worker freed just now is not looked at.
 BRIEF_SECONDS, FRESH_SECONDS = 0.005, 0.05
 # A graph that was too large for memory is looked at again after so long.
@@ -47,6 +50,9 @@ NotAcceptable = results.NotAcceptable
 
 class Pool:
     """Runs queries on replicas of the graph in `state`, at most `workers` at a time, each in a process of its own.
+
+    When some of these take long, whoever has none running gets one of `spares` at once, and those that take long step
+    back: the system runs the others first.
 
     Every answer stands at the newest commit that was durable when its query started, or a later one; or at the one
     epoch it asks for, from one of at most `pinned` workers more that stay where they are. Use it from any thread, or
@@ -267,7 +273,7 @@ class Pool:
                 raise call._cancelled
             if not call.pinned:
                 self._bury_idle()
-                if self._idle and not self._turns and len(self._busy) < self.workers:
+                if self._idle and not self._turns and self._room(self._per_client[call.client]):
                     return self._take(self._idle.pop(), call)
             waiting = len(self._turns) + len(self._pin_turns)
             if waiting >= self.queue:
@@ -293,6 +299,16 @@ class Pool:
             waiting = len(self._turns) + len(self._pin_turns) + 1
             trouble = f" The last worker did not start: {self.trouble}" if self.trouble else ""
         raise PoolBusy(f"No worker was free in time.{trouble}", "time", self._soon(waiting))
+
+    def _room(self, running: int) -> bool:
+        """With the lock held: whether one more may run, of a client that has so many running."""
+        busy = len(self._busy)
+        if busy < self.workers:
+            return True
+        if running or busy >= self.workers + self.spares:
+            return False
+        long = time.monotonic() - STEP_ASIDE_SECONDS
+        return any(each.since < long for each in self._busy.values())
 
     def _forget(self, waiter: Waiter, why: Exception) -> None:
         """With the lock held: it waits no more."""
@@ -327,7 +343,7 @@ class Pool:
                 worker.baseline = worker.memory()
             grown = worker.first_memory and worker.baseline - worker.first_memory > self.memory_bytes // 2
             behind = worker.pin is None and seconds > LONG_SECONDS and read_head(self.state) - worker.epoch > FAR_BEHIND
-            if grown or behind or (worker.pin is None and self._outdated(worker)):
+            if grown or behind or worker.nice or (worker.pin is None and self._outdated(worker)):
                 self._drop(worker)
                 worker.close()
             elif worker.pin is None:
@@ -380,7 +396,9 @@ class Pool:
         if not self._turns:
             return
         self._bury_idle()
-        while self._idle and len(self._busy) < self.workers and (waiter := self._turns.next(self._per_client)):
+        while self._idle and self._turns and self._room(self._turns.fewest(self._per_client)):
+            waiter = self._turns.next(self._per_client)
+            assert waiter is not None
             waiter.settle(self._take(self._idle.pop(), waiter.call))
 
     def _dispatch_pinned(self) -> None:
@@ -456,11 +474,14 @@ class Pool:
                 wait = WATCH_SECONDS
                 for worker in busy:
                     verdict = self._verdict(worker, now)
+                    if not worker.nice and now - worker.since > NICE_SECONDS:
+                        worker.step_back()
                     if verdict is None:
                         wait = min(wait, worker.ends - now)
                     elif worker.call is not None:
                         ended.append((worker.call, verdict))
                         self._condemn(worker, verdict)
+                self._dispatch()  # a query that has become long makes room for another
             for call, verdict in ended:
                 call.end(verdict)
             time.sleep(max(0.001, wait))

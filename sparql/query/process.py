@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 START_SECONDS, WARM_SECONDS = 60.0, 900.0
 SEND_BYTES = 2**20
+NICE = 10
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -41,6 +42,7 @@ class Worker:
         self.status: int | None = None
         self.buried = threading.Event()
         self._statm = -1
+        self.nice = False
 
     def memory(self) -> int:
         """Bytes of memory only this process holds, so without mapped files; 0 where that cannot be told."""
@@ -61,6 +63,12 @@ class Worker:
             return True
         except OSError:
             return False
+
+    def step_back(self) -> None:
+        """It runs when no other process wants the processor, from now on and for good."""
+        self.nice = True
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, NICE)
 
     def hang_up(self) -> None:
         """Whoever reads from it finds the end at once: a process with much memory takes long to die."""

@@ -60,6 +60,10 @@ class Turns:
         self._queues.setdefault(waiter.client, deque()).append(waiter)
         self._length += 1
 
+    def fewest(self, running: Mapping[str | None, int]) -> int:
+        """How many run of the client whose turn it is."""
+        return min((running.get(each, 0) for each in self._queues), default=0)
+
     def next(self, running: Mapping[str | None, int]) -> Waiter | None:
         """The one whose turn it is, who does not wait any more; `running` has each client's queries."""
         if not self._queues:
