@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import parse_qsl
@@ -176,7 +177,7 @@ async def read(scope: Scope, receive: Receive, longest: int, longest_update: int
     _check_text(query, longest)
     try:
         wanted = values.get("format")
-        formats = named(wanted[-1]) if wanted else negotiated(said.accept)
+        formats = _wanted(wanted) if wanted else negotiated(said.accept)
         codings = negotiate.codings(said.coding)
     except results.NotAcceptable as no:
         raise Problem(406, "not-acceptable", str(no), available=list(results.media_types())) from no
@@ -209,6 +210,14 @@ def negotiated(accept: str | None) -> Mapping[str, str]:
 def named(text: str) -> Mapping[str, str]:
     """The format for each kind of answer that `format=` names. Raises NotAcceptable."""
     return results.named(text)
+
+
+def _wanted(given: Sequence[str]) -> Mapping[str, str]:
+    """The last `format=` that names one: SPARQLWrapper sends the name and a list of media types behind it."""
+    for text in reversed(given[1:]):
+        with contextlib.suppress(results.NotAcceptable):
+            return named(text)
+    return named(given[0])
 
 
 async def body(request: Request, longest: int) -> bytes:
