@@ -1,0 +1,237 @@
+"""An example query that does not run is worse than none: each is run again when what it reads has changed.
+
+An example is a file `*.rq`: the first comment line is its title, the other comment lines at its head say more. It runs
+as any query does, in turn with the others and under a deadline of its own, at most once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import Literal, NamedNode
+
+from ontology.facts import GT, RDFS, SH, XSD
+from sparql.log import read_head
+from sparql.query import results
+from sparql.query.pool import NotAcceptable, QueryFailed
+from sparql.server import documents
+from sparql.server.documents import Document
+from sparql.server.fresh import Following, Fresh
+from sparql.server.reading import Readings
+from sparql.server.serving import Serving
+from sparql.syntax import SyntaxProblem, parse
+from sparql.syntax.tree import Ask, Construct, Describe, Prefix, Query
+
+SECONDS = 5.0
+"""How long an example may take."""
+AGAIN_SECONDS = 60.0
+"""How often one is run at most."""
+LOOK_SECONDS = 1.0
+MOST, LONGEST = 500, 64 * 1024
+"""How many there are, and how many bytes one has, at most."""
+SCHEMA = "https://schema.org/"
+_HEAD = re.compile(r"(?:\s*#[^\n]*(?:\n|\Z))+")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the last run of an example went; `error` is "" when it answered."""
+
+    ran: str = ""
+    epoch: int = 0
+    rows: int | None = None
+    ms: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One stored query. `state` is None while it has not run as it is now."""
+
+    name: str
+    title: str
+    comment: str
+    query: str
+    kind: str
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    state: State | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether its last run failed."""
+        return self.state is not None and bool(self.state.error)
+
+
+def read(folder: Path | None, prefixes: Mapping[str, str], base: str) -> list[Example]:
+    """The examples of a folder, by file name."""
+    found = []
+    paths = sorted(folder.glob("*.rq"))[:MOST] if folder is not None and folder.is_dir() else []
+    for path in paths:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if path.stat().st_size <= LONGEST:
+                found.append(_example(path.stem, path.read_text("utf-8"), prefixes, base))
+    return found
+
+
+class Examples:
+    """The examples of one server. `all()` is what they are and how they stand."""
+
+    def __init__(self, serving: Serving) -> None:
+        self.serving, self.folder = serving, serving.config.queries
+        self._all: dict[str, Example] = {}
+        self._tried: dict[str, float] = {}
+        self._readings = Readings(serving.prefixes, serving.config.base)
+        self._fresh = Fresh(serving.config.state)
+        self._following = Following(self._fresh)
+
+    def all(self) -> list[Example]:
+        """The examples as the files are now."""
+        fresh = read(self.folder, self.serving.prefixes, self.serving.config.base)
+        self._all = {one.name: _kept(one, self._all.get(one.name)) for one in fresh}
+        return list(self._all.values())
+
+    def broken(self) -> list[str]:
+        """A line for each example that does not run."""
+        return [
+            f"{self.folder}/{one.name}.rq does not run: {one.state.error}"
+            for one in self._all.values()
+            if one.state is not None and one.broken
+        ]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Inside, the examples are run when what they read has changed."""
+        if self.folder is None:
+            yield
+            return
+        async with self._following.lifespan():
+            task = asyncio.create_task(self._forever())
+            try:
+                yield
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _forever(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for one in await asyncio.to_thread(self.all):
+                if self._due(one):
+                    self._tried[one.name] = time.monotonic()
+                    state = await self._run(one)
+                    if self._all.get(one.name, one).query == one.query:
+                        self._all[one.name] = replace(one, state=state)
+
+    def _due(self, one: Example) -> bool:
+        tried = self._tried.get(one.name)
+        if one.state is None:
+            return tried is None or time.monotonic() - tried > LOOK_SECONDS
+        if tried is not None and time.monotonic() - tried < AGAIN_SECONDS:
+            return False
+        try:
+            reading = self._readings.of(one.query)
+        except SyntaxProblem:
+            return False  # it stays wrong until the file changes
+        return reading.touched(self._fresh, (), ()) > one.state.epoch or (
+            one.broken and self._fresh.at > one.state.epoch
+        )
+
+    async def _run(self, one: Example) -> State:
+        """How a run went."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        head = read_head(self.serving.config.state)
+        began = time.monotonic()
+        try:
+            self._readings.of(one.query)
+            formats = {results.ROWS: "json", results.BOOLEAN: "json", results.TRIPLES: "ntriples"}
+            async with self.serving.pool.call(one.query, format=formats, deadline=SECONDS, client="examples") as call:
+                answer = await call.begin()
+                parts = []
+                while (data := await answer.chunk_async()) is not None:
+                    parts.append(data)
+            rows = answer.rows if answer.rows is not None else _rows(answer.kind, b"".join(parts))
+            ms = answer.ms if answer.ms is not None else (time.monotonic() - began) * 1000
+            return State(now, answer.epoch, rows, round(ms, 1))
+        except SyntaxProblem as wrong:
+            return State(now, head, error=f"line {wrong.line}, column {wrong.column}: {wrong.message}")
+        except (QueryFailed, NotAcceptable) as wrong:
+            return State(now, head, error=str(wrong))
+
+
+def describe(doc: Document, root: str, examples: list[Example], dataset: str) -> None:
+    """The document holds the examples as `sh:SPARQLExecutable`, each with how its last run went."""
+    page = f"{root}/.well-known/sparql-examples"
+    for one in examples:
+        me = f"{page}#{documents.fragment(one.name)}"
+        doc.type(me, SH + "SPARQLExecutable", SH + _CLASSES[one.kind][0])
+        doc.add(me, RDFS + "label", one.title)
+        doc.add(me, RDFS + "comment", one.comment or one.title)
+        doc.add(me, SH + _CLASSES[one.kind][1], one.query)
+        doc.link(me, SCHEMA + "target", f"{root}/sparql")
+        doc.link(me, SH + "prefixes", f"{page}#prefixes-{documents.fragment(one.name)}" if one.prefixes else dataset)
+        for prefix, iri in sorted(one.prefixes.items()):
+            mine = f"{page}#prefixes-{documents.fragment(one.name)}"
+            here = f"{mine}-{documents.fragment(prefix)}"
+            doc.link(mine, SH + "declare", here)
+            doc.add(here, SH + "prefix", prefix)
+            doc.add(here, SH + "namespace", Literal(iri, datatype=NamedNode(XSD + "anyURI")))
+        if one.state is not None:
+            doc.add(me, GT + "lastRun", documents.time(one.state.ran))
+            doc.add(me, GT + "epoch", one.state.epoch)
+            doc.add(me, GT + "status", "broken" if one.state.error else "ok")
+            if one.state.error:
+                doc.add(me, GT + "error", one.state.error)
+            else:
+                doc.add(me, GT + "rows", one.state.rows or 0)
+                doc.add(me, GT + "milliseconds", float(one.state.ms or 0.0))
+
+
+def about(one: Example) -> dict[str, Any]:
+    """The example as JSON."""
+    state = asdict(one.state) if one.state is not None else None
+    return {"name": one.name, "title": one.title, "comment": one.comment, "query": one.query, "kind": one.kind,
+            "broken": one.broken, "state": state}  # fmt: skip
+
+
+_CLASSES = {
+    "select": ("SPARQLSelectExecutable", "select"),
+    "ask": ("SPARQLAskExecutable", "ask"),
+    "construct": ("SPARQLConstructExecutable", "construct"),
+    # SHACL has no executable for DESCRIBE: the SIB's vocabulary has.
+    "describe": ("SPARQLExecutable", "describe"),
+}
+
+
+def _example(name: str, text: str, prefixes: Mapping[str, str], base: str) -> Example:
+    head = _HEAD.match(text)
+    lines = [line.strip().lstrip("#").strip() for line in head.group().splitlines()] if head else []
+    lines = [line for line in lines if line]
+    kind, declared = "select", {}
+    with contextlib.suppress(SyntaxProblem):
+        tree = parse(text, prefixes=prefixes, base=base, only="query")
+        assert isinstance(tree, Query)
+        form: object = type(tree.form)
+        kind = {Ask: "ask", Construct: "construct", Describe: "describe"}.get(form, "select")  # type: ignore[call-overload]
+        declared = {one.name: one.iri for one in tree.prologue if isinstance(one, Prefix)}
+    return Example(name, lines[0] if lines else name, " ".join(lines[1:]), text, kind, declared)
+
+
+def _kept(fresh: Example, known: Example | None) -> Example:
+    return replace(fresh, state=known.state) if known is not None and known.query == fresh.query else fresh
+
+
+def _rows(kind: str, body: bytes) -> int:
+    if kind == results.TRIPLES:
+        return body.count(b"\n")
+    found = json.loads(body)
+    return 1 if "boolean" in found else len(found["results"]["bindings"])
