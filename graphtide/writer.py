@@ -48,6 +48,7 @@ class Writer:
         self._guard = threading.Lock()
         self._told: list[tuple[Kind, str, float]] = []
         self._lost = True  # the first look is at everything
+        self._changed = False
         self._settling = Settling(engine.settings.limits.settle_ms / 1000, _written_to)
         self._oldest: dict[str, float] = {}
         self._polls: dict[str, float] = {}
@@ -92,7 +93,7 @@ class Writer:
             def take_up(ask: dict[str, Any], emit: Emit) -> Any:
                 answer = change(ask, emit)
                 if not answer.get("dry_run"):
-                    self._follow_project()
+                    self._changed = True  # what is watched is for the writer's own thread to change
                     self._everything()
                 return answer
 
@@ -132,6 +133,9 @@ class Writer:
     def _round(self) -> float:
         """Do what is due; returns the seconds until something may be due again."""
         now = time.monotonic()
+        if self._changed:
+            self._changed = False
+            self._follow_project()
         self._take(now)
         ready, wait = self._settling.due(now)
         scopes: dict[tuple[str, str], bool] = {}

@@ -102,7 +102,9 @@ def write(dir: Path) -> None:
 @contextmanager
 def writer(dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The writer of the folder runs, and has read everything once."""
-    process = subprocess.Popen([sys.executable, "-m", "graphtide", "writer", str(dir)], stderr=subprocess.DEVNULL)
+    log = dir.with_name(f"{dir.name}.writer.log")
+    with log.open("ab") as errors:
+        process = subprocess.Popen([sys.executable, "-m", "graphtide", "writer", str(dir)], stderr=errors)
     try:
         end = time.monotonic() + 30
         client = WriterClient(dir / ".graphtide")
@@ -113,6 +115,7 @@ def writer(dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         process.wait(20)
+        assert "Traceback" not in log.read_text(), log.read_text()
 
 
 @contextmanager
