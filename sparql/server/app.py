@@ -11,13 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from sparql.server import api, describing, graphs, monitoring, openapi, page, query, writing
+from sparql.server import api, backups, describing, graphs, monitoring, openapi, page, query, writing
 from sparql.server.config import ServerConfig
 from sparql.server.gate import TOKEN, Gate
+from sparql.server.observing import Observing
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
+from sparql.server.tracing import tracing
 
-MODULES = (query, graphs, page, monitoring, describing, writing, api, openapi)
+MODULES = (query, graphs, page, monitoring, describing, writing, api, openapi, backups)
 
 
 def create_app(config: ServerConfig) -> Starlette:
@@ -25,14 +27,21 @@ def create_app(config: ServerConfig) -> Starlette:
     if config.token is None and os.environ.get(TOKEN):
         config = replace(config, token=os.environ[TOKEN])
     config.check()
+    traces = tracing(config)
     serving = Serving(config)
+    if traces is not None:
+        serving.pool.observe(traces.query)
+        serving.on_start(traces.lifespan)
     app = Starlette(
         routes=[route for module in MODULES for route in module.routes(serving)],
         exception_handlers={Problem: _problem, HTTPException: _http},
         lifespan=serving.lifespan,
     )
     app.router.default = describing.fallback(serving, app.router.default)
+    serving.metrics.sparql = serving.sparql
     app.add_middleware(Gate, config=config)
+    names = {getattr(route, "endpoint", None): str(getattr(route, "path", "")) for route in app.routes}
+    app.add_middleware(Observing, config=config, metrics=serving.metrics, tracing=traces, routes=names)
     app.state.serving, app.state.pool = serving, serving.pool
     return app
 

@@ -14,16 +14,19 @@ from starlette.routing import Route
 from sparql.client import WriterGone, WriterRefused
 from sparql.log import read_head
 from sparql.query.pool import NotAcceptable, QueryFailed
+from sparql.server.metrics import CONTENT_TYPE
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
+from sparql.tokens import Token
 
 
 def routes(serving: Serving) -> list[Route]:
-    """`/health`, `/ready`, `/api/status` and `/api/violations`."""
+    """`/health`, `/ready`, `/metrics`, `/api/status` and `/api/violations`."""
     endpoints = _Monitoring(serving)
     return [
         Route("/health", endpoints.health),
         Route("/ready", endpoints.ready),
+        Route("/metrics", endpoints.metrics),
         Route("/api/status", endpoints.status),
         Route("/api/violations", endpoints.violations),
     ]
@@ -36,16 +39,23 @@ class _Monitoring:
     async def health(self, _: Request) -> Response:
         return JSONResponse({"alive": True})
 
-    async def ready(self, _: Request) -> Response:
-        ready = self.serving.pool.ready()
-        writer = await self.serving.in_thread(self.serving.client.available)
-        state = {
-            "ready": ready,
-            "epoch": read_head(self.serving.config.state),
-            "writer": writer,
-            **self.serving.pool.status(),
-        }
+    async def ready(self, request: Request) -> Response:
+        """Whether a query would be answered; how the server stands, for those who may read."""
+        ready = self.serving.pool.ready() and not self.serving.draining
+        state: dict[str, Any] = {"ready": ready}
+        token: Token | None = getattr(request.state, "token", None)
+        if not self.serving.config.exposed or (token is not None and token.reads):
+            state |= {
+                "draining": self.serving.draining,
+                "epoch": read_head(self.serving.config.state),
+                "writer": await self.serving.in_thread(self.serving.client.available),
+                **self.serving.pool.status(),
+            }
         return JSONResponse(state, 200 if ready else 503, {"Cache-Control": "no-store"})
+
+    async def metrics(self, _: Request) -> Response:
+        text = await self.serving.in_thread(self.serving.metrics.text)
+        return Response(text, headers={"Cache-Control": "no-store", "Content-Type": CONTENT_TYPE})
 
     async def status(self, _: Request) -> Response:
         try:

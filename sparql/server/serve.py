@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import uvicorn
 
 from sparql.query.pool import HAS_MEMORY_CAP
+from sparql.server import logs
 from sparql.server.app import create_app
 from sparql.server.config import ServerConfig, ServerError
+from sparql.server.connections import Connections
+from sparql.server.serving import Serving
 
-DRAIN_SECONDS = 5
+log = logging.getLogger("graphtide.server")
+BACKLOG = 512
 
 
 def serve(config: ServerConfig, ready_callback: Callable[[str], None] | None = None, *, quiet: bool = False) -> None:
@@ -37,17 +43,27 @@ def serve(config: ServerConfig, ready_callback: Callable[[str], None] | None = N
         if ready_callback is not None:
             ready_callback(url)
 
-    logging.getLogger("uvicorn.error").addFilter(_not_a_cut)
+    if not quiet:
+        logs.configure(config.log, [config.token or ""])
+    logging.getLogger("uvicorn.error").addFilter(_ours_to_say)
+    serving: Serving = app.state.serving
     server = _Server(
         uvicorn.Config(
             app,
+            http=Connections(config, serving.metrics).protocol(),
+            ws="none",
+            log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
+            proxy_headers=False,  # the gate reads them, from those that are trusted
+            timeout_keep_alive=max(1, round(config.idle_seconds)),
+            timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
+            backlog=BACKLOG,
             lifespan="on",
         ),
         ready,
+        serving,
     )
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal again when it has stopped: this is a clean end, not a death.
@@ -61,24 +77,34 @@ def bind(config: ServerConfig) -> socket.socket:
     host = config.host.strip("[]")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, config.port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=512)
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as wrong:
         raise ServerError(
             f"{host}:{config.port} cannot be listened on ({wrong.strerror or wrong}). Choose another with --port."
         ) from wrong
 
 
-def _not_a_cut(record: logging.LogRecord) -> bool:
-    # A failed answer is ended so on purpose, and `answer.py` has said why.
+def _ours_to_say(record: logging.LogRecord) -> bool:
+    # A failed answer is ended so on purpose, and `answer.py` or `observing.py` has said why.
     return "returned without completing response" not in record.getMessage()
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], serving: Serving) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._serving = ready, serving
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """New queries go elsewhere, then nothing new is taken, then running answers end or are broken off."""
+        self._serving.draining = True
+        notice, until = self._serving.config.drain_notice, time.monotonic() + self._serving.config.drain_notice
+        if notice:
+            logs.event(log, logging.INFO, "draining", seconds=notice)
+        while time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(0.05)
+        await super().shutdown(sockets)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sparql.client import WriterClient, WriterGone, WriterRefused
 from sparql.query.pool import Pool
 from sparql.server.config import ServerConfig
+from sparql.server.metrics import Metrics
 from sparql.server.problem import Problem
 
 T = TypeVar("T")
@@ -47,6 +48,9 @@ class Serving:
             ahead_seconds=config.epoch_seconds,
             prefixes=self.prefixes,
         )
+        self.metrics = Metrics(self.pool, config.state)
+        self.draining = False
+        """The server is about to stop: it takes nothing new, and `/ready` says so."""
         # A query holds a thread while it waits for its turn or for its next bytes.
         self.threads = ThreadPoolExecutor(config.workers + config.queue + 8, thread_name_prefix="graphtide-query")
         self.writers = ThreadPoolExecutor(16, thread_name_prefix="graphtide-writer")
