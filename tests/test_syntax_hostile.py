@@ -163,10 +163,10 @@ def test_the_engine_survives_what_nests_as_deeply_as_allowed(kind: str) -> None:
 def seconds(work: Callable[[], object]) -> float:
     took = []
     for _ in range(2):
-        began = time.perf_counter()
+        began = time.thread_time()  # not the wall: other tests run beside this one
         with contextlib.suppress(SyntaxProblem):
             work()
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     return min(took)
 
 
@@ -188,6 +188,6 @@ def test_ten_times_the_text_takes_about_ten_times_as_long(kind: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", [*WIDE, *BROKEN])
-def test_a_megabyte_is_read_in_seconds(kind: str) -> None:
+def test_a_megabyte_is_read_in_few_seconds(kind: str) -> None:
     written = (WIDE.get(kind) or BROKEN[kind])(2**20)
     assert seconds(lambda: parse(written)) < 5
