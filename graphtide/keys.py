@@ -35,7 +35,8 @@ TOP = (
         "merge",
         "bool",
         "true",
-        "The default graph is the merge of record graphs; `false` is refused for now.",
+        "The default graph is the merge of record graphs. With `false` the store is plain: it is what is written to it,"
+        " and sources only have their record graphs. Fixed once the store exists.",
     ),
 )
 ONTOLOGY = (

@@ -198,7 +198,8 @@ def test_a_column_the_mapping_names_and_the_table_lacks_is_noted_until_it_is_the
         assert "max_columns (5)" in next(iter(engine.sync(["fruit"])[0].held_scopes.values()))
 
 
-def test_a_plain_store_is_refused_by_its_line_and_not_ignored(tmp_path: Path) -> None:
-    (tmp_path / "graphtide.toml").write_text("merge = false\n")
-    with pytest.raises(SettingsError, match="graphtide.toml:1: merge = false"):
+def test_a_plain_store_has_no_rules_and_says_so_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "r.rq").write_text("CONSTRUCT { ?s <urn:p> ?o } WHERE { ?s <urn:q> ?o }")
+    (tmp_path / "graphtide.toml").write_text('merge = false\n[rules]\nfiles = ["r.rq"]\n')
+    with pytest.raises(SettingsError, match="graphtide.toml:2: merge = false"):
         Engine(tmp_path)
