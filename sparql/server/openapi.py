@@ -122,7 +122,7 @@ OTHER: tuple[Operation, ...] = (
               {201: Reply("It is made, and whole, and holds this commit.", ref("Backup"))}, "operations",
               "In the folder `backups` of the settings, without stopping writes for longer than a checkpoint.", (),
               Body(obj({"name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"}}, optional=("name",)),
-                   "AskBackup", required=False, example={"name": "before-the-move"}),
+                   "", required=False, example={"name": "before-the-move"}),
               refusals=(404, 409, 413, 503), needs="admin"),
     Operation("GET", "/api/status", "status", "Where everything stands",
               {200: Reply("The status, as `graphtide status --json`.", ref("Status"))}, "operations"),
