@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from sparql.index import importance
 from sparql.index.process import IndexProcess
 from sparql.index.reading import Index, IndexMissing
+from sparql.index.search import local
 from sparql.server import (
     documents,
     html,
@@ -112,10 +113,8 @@ class _Describing:
                 raise Problem(503, "index-not-ready", str(none), headers={"Retry-After": "2"}) from none
             found = void.NOTHING  # what the service can do does not depend on what is in it
         listed = await self._off_loop(self.examples.all)
-        headers = {
-            "X-Graphtide-Epoch": str(found.commit),
-            "Link": ", ".join(documents.alternates(f"{self._path(request)}/{'void' if whole else 'sparql'}", page=whole)),
-        }  # fmt: skip
+        links = documents.alternates(f"{self._path(request)}/{'void' if whole else 'sparql'}", page=whole)
+        headers = {"X-Graphtide-Epoch": str(found.commit), "Link": ", ".join(links)}
         if found.time:
             headers["X-Graphtide-Commit-Time"] = found.time
         if form is HTML:
@@ -140,7 +139,9 @@ class _Describing:
                 {"examples": [stored.about(one) for one in found]},
                 headers={"Cache-Control": "no-cache", "Vary": "Accept"},
             )
-        form = documents.chosen(request, page=False)
+        form = documents.chosen(request, page=True)
+        if form is HTML:
+            return RedirectResponse(f"{self._path(request)}/void?format=html#examples", 303, headers={"Vary": "Accept"})
         doc, root = Document(), documents.root(request)
         stored.describe(doc, root, await self._off_loop(self.examples.all), f"{root}{VOID}#dataset")
         prefixes = {**self.serving.prefixes, **void.PREFIXES, **GT_PREFIXES}
@@ -264,7 +265,7 @@ class _Describing:
         try:
             with self._search.read() as db:
                 known = importance.of(db, iris)
-                labels = {iri: one.label for iri, one in known.items() if one.label}
+                labels = {iri: one.label for iri, one in known.items() if one.label != local(iri)}
         except IndexMissing:
             pass
         return Writing(self.base, self.serving.prefixes, labels, self._path(request))

@@ -53,7 +53,7 @@ _Q = re.compile(r";\s*q\s*=\s*([0-9.]+)", re.IGNORECASE)
 
 def chosen(request: Request, *, page: bool) -> Form:
     """The form to answer in: by `?format=`, else by Accept. Raises Problem 406 when there is none that is taken."""
-    forms = (*RDF_FORMS, HTML) if page else RDF_FORMS
+    forms = (RDF_FORMS[0], HTML, *RDF_FORMS[1:]) if page else RDF_FORMS
     asked = request.query_params.get("format")
     if asked is not None:
         found = named(asked, forms)

@@ -159,7 +159,7 @@ class Examples:
                 parts = []
                 while (data := await answer.chunk_async()) is not None:
                     parts.append(data)
-            rows = answer.rows if answer.rows is not None else _rows(answer.kind, b"".join(parts))
+            rows = _rows(answer.kind, b"".join(parts), answer.rows)
             ms = answer.ms if answer.ms is not None else (time.monotonic() - began) * 1000
             return State(now, answer.epoch, rows, round(ms, 1))
         except SyntaxProblem as wrong:
@@ -230,8 +230,9 @@ def _kept(fresh: Example, known: Example | None) -> Example:
     return replace(fresh, state=known.state) if known is not None and known.query == fresh.query else fresh
 
 
-def _rows(kind: str, body: bytes) -> int:
-    if kind == results.TRIPLES:
-        return body.count(b"\n")
-    found = json.loads(body)
-    return 1 if "boolean" in found else len(found["results"]["bindings"])
+def _rows(kind: str, body: bytes, counted: int | None) -> int:
+    if kind == results.BOOLEAN:
+        return int(json.loads(body)["boolean"])
+    if counted is not None:
+        return counted
+    return body.count(b"\n") if kind == results.TRIPLES else len(json.loads(body)["results"]["bindings"])

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from sparql.client import WriterGone, WriterRefused
 from sparql.log import read_head
 from sparql.query.pool import NotAcceptable, QueryFailed
+from sparql.server import describing
 from sparql.server.metrics import CONTENT_TYPE
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
@@ -67,7 +68,9 @@ class _Monitoring:
                 "commit": read_head(self.serving.config.state),
                 "notes": [str(wrong)],
             }
-        return JSONResponse({**found, "query": self.serving.pool.status()}, headers={"Cache-Control": "no-store"})
+        notes = [*found.get("notes", ()), *describing.examples(self.serving).broken()]
+        status = {**found, "notes": notes, "query": self.serving.pool.status()}
+        return JSONResponse(status, headers={"Cache-Control": "no-store"})
 
     async def violations(self, request: Request) -> Response:
         source, limit = request.query_params.get("source"), request.query_params.get("limit", "100")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from importlib import resources
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from sparql.server import describing
+from sparql.server import examples as stored
 from sparql.server.serving import Serving
 
 _PAGE_HEADERS = {
@@ -44,23 +43,13 @@ class _Page:
 
     async def about(self, _: Request) -> Response:
         """What the page shows besides answers."""
+        found = await self.serving.in_thread(describing.examples(self.serving).all)
         return JSONResponse(
             {
                 "base": self.serving.config.base,
                 "prefixes": self.serving.prefixes,
-                "examples": examples(self.serving.config.queries),
+                "examples": [stored.about(one) for one in found],
                 "deadline": self.serving.config.deadline,
                 "dagster": self.serving.config.dagster_url,
             }
         )
-
-
-def examples(folder: Path | None) -> list[dict[str, str]]:
-    """The example queries of a folder, by file name: the first comment line is the title."""
-    found = []
-    for path in sorted(folder.glob("*.rq")) if folder is not None and folder.is_dir() else ():
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = path.read_text("utf-8")
-            title = re.match(r"\s*#\s*(.+)", text)
-            found.append({"name": path.stem, "title": title.group(1).strip() if title else path.stem, "query": text})
-    return found

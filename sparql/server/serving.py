@@ -54,6 +54,8 @@ class Serving:
         # A query holds a thread while it waits for its turn or for its next bytes.
         self.threads = ThreadPoolExecutor(config.workers + config.queue + 8, thread_name_prefix="graphtide-query")
         self.writers = ThreadPoolExecutor(16, thread_name_prefix="graphtide-writer")
+        # An update waits for those before it: they hold up no other call to the writer.
+        self.updates = ThreadPoolExecutor(16, thread_name_prefix="graphtide-update")
         self.sparql: Any = None
         """The endpoint at `/sparql`, which others ask too: what it knows of freshness there is once."""
         self._starts: list[Callable[[], contextlib.AbstractAsyncContextManager[Any]]] = []
@@ -75,6 +77,7 @@ class Serving:
             await asyncio.get_running_loop().run_in_executor(None, self.pool.close)
             self.threads.shutdown(wait=False, cancel_futures=True)
             self.writers.shutdown(wait=False, cancel_futures=True)
+            self.updates.shutdown(wait=False, cancel_futures=True)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """`work` is done, off the event loop, among the calls to the writer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,12 +61,12 @@ async def ask(
     """What the writer did for the token. Raises Problem."""
     graphs = "*" if token.admin else list(token.write)
     reads = token.reads or not serving.config.exposed
+    call = functools.partial(
+        serving.client.call, do, silence=serving.config.update_seconds + 30.0, token=token.name, graphs=graphs,
+        reads=reads, **args,
+    )  # fmt: skip
     try:
-        return await serving.in_thread(
-            lambda: serving.client.call(
-                do, silence=serving.config.update_seconds + 30.0, token=token.name, graphs=graphs, reads=reads, **args
-            )
-        )
+        return await asyncio.get_running_loop().run_in_executor(serving.updates, call)
     except WriterGone as gone:
         raise Problem(503, "writer-gone", str(gone), headers={"Retry-After": "2"}) from gone
     except WriterRefused as no:

@@ -13,6 +13,12 @@ from sparql.server.documents import RDF_FORMS
 from sparql.server.html import link, text
 
 OWL = "http://www.w3.org/2002/07/owl#"
+PREFIXES = {
+    "schema": "https://schema.org/", "prov": "http://www.w3.org/ns/prov#", "org": "http://www.w3.org/ns/org#",
+    "doap": "http://usefulinc.com/ns/doap#", "dcat": "http://www.w3.org/ns/dcat#", "rdf": RDF, "rdfs": RDFS, "owl": OWL,
+    "dcterms": "http://purl.org/dc/terms/", "skos": "http://www.w3.org/2004/02/skos/core#",
+    "sh": "http://www.w3.org/ns/shacl#", "xsd": "http://www.w3.org/2001/XMLSchema#",
+}  # fmt: skip
 
 
 def packaged() -> bytes:
@@ -76,8 +82,10 @@ def _table(store: Store, title: str, terms: list[str]) -> str:
 def _shown(iri: str) -> str:
     if iri.startswith(GT):
         return link(f"#{iri.removeprefix(GT)}", f"gt:{iri.removeprefix(GT)}")
-    cut = max(iri.rfind("#"), iri.rfind("/")) + 1
-    return f'<span title="{text(iri)}">{text(iri[cut:] or iri)}</span>'
+    for prefix, space in PREFIXES.items():
+        if iri.startswith(space):
+            return f'<span title="{text(iri)}">{prefix}:{text(iri.removeprefix(space))}</span>'
+    return text(iri)
 
 
 def _values(store: Store, subject: str, predicate: str) -> list[str]:

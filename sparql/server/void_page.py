@@ -36,7 +36,7 @@ def page(found: Standing, examples: Sequence[Example], write: Writing) -> str:
             (write.node(source), write.node(activity), text(ended)) for source, activity, _, ended in found.syncs]),
         _table("Named graphs", ("Graph", "Statements"), [(write.node(one), n) for one, n in found.graphs],
                total=found.graph_count),
-        _table("Example queries", ("Query", "Last run", "Rows", "Took"), [_example(one) for one in examples]),
+        _table("Examples", ("Query", "Last run", "Rows", "Took"), [_example(one) for one in examples]),
     ]  # fmt: skip
     forms = "".join(link(f"{write.path}/void?format={form.name}", form.title) for form in RDF_FORMS)
     when = f", made {text(found.time)}" if found.time else ""
@@ -66,6 +66,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], *
     found = list(rows)
     if not found:
         return ""
+    anchor = title.split()[0].lower()
     total = len(found) if total is None else total
     shown = f"<caption>The first {MOST} of {total:,}.</caption>" if total > MOST else ""
     cell: Callable[[object], str] = lambda value: (  # noqa: E731
@@ -76,7 +77,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], *
     )
     body = "".join("<tr>" + "".join(map(cell, row)) + "</tr>" for row in found[:MOST])
     return (
-        f"<section><h2>{text(title)}</h2><table>{shown}<thead><tr>{head}</tr></thead>"
+        f'<section><h2 id="{anchor}">{text(title)}</h2><table>{shown}<thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></section>"
     )
 

@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from sparql.client import WriterGone, WriterRefused
 from sparql.server import protocol
-from sparql.server.gate import TOKEN, given_token
+from sparql.server.gate import given_token
 from sparql.server.problem import Problem
 from sparql.server.serving import Serving
+from sparql.tokens import Token
 
 # What names a path on this machine, or ends the writer, is for people on this machine.
 FORWARDED = frozenset(
@@ -37,14 +38,12 @@ class _Writing:
         self.serving = serving
 
     async def writer(self, request: Request) -> Response:
-        given = given_token(request, basic=False)
-        if not self.serving.config.token:
-            raise Problem(403, "no-token", f"Writing over HTTP is off: this server was started without {TOKEN}.")
-        if given is None:
+        token: Token | None = getattr(request.state, "token", None)
+        if token is None or given_token(request, basic=False) is None:
             headers = {"WWW-Authenticate": "Bearer"}
-            raise Problem(401, "token-needed", "Send `Authorization: Bearer TOKEN`.", headers=headers)
-        if not self.serving.config.opens(given):
-            raise Problem(403, "wrong-token", f"That is not the token of this server. It is what {TOKEN} holds there.")
+            raise Problem(401, "token-needed", "Send `Authorization: Bearer TOKEN`, an admin's.", headers=headers)
+        if not token.admin:
+            raise Problem(403, "not-admin", f"The token {token.name!r} does not do this. Use one made with --admin.")
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Problem(415, "unsupported-media-type", "A request to the writer is application/json.")
         try:
