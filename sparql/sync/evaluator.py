@@ -77,25 +77,24 @@ class Evaluator:
             self._end()
 
     def _ask(self, request: Mapping[str, Any], document: bytes, ends: float, seconds: float) -> Found:
-        for attempt in (1, 2):
-            if self._sock is None:
-                self._start()
-            assert self._sock is not None
-            head = json.dumps({**request, "bytes": len(document), "seconds": max(0.1, ends - time.monotonic())})
-            try:
-                self._timeout(ends)
-                self._sock.sendall(head.encode("utf-8", "surrogatepass") + b"\n" + document)
-                return self._answer(ends)
-            except TimeoutError:
+        if self._process is not None and self._process.poll() is not None:
+            self._end()
+        if self._sock is None:
+            self._start()
+        assert self._sock is not None
+        head = json.dumps({**request, "bytes": len(document), "seconds": max(0.1, ends - time.monotonic())})
+        try:
+            self._timeout(ends)
+            self._sock.sendall(head.encode("utf-8", "surrogatepass") + b"\n" + document)
+            return self._answer(ends)
+        except TimeoutError:
+            raise _late(seconds) from None
+        except (OSError, EOFError):
+            status = self._end()
+            if time.monotonic() >= ends - 0.05 or status == -signal.SIGALRM:
                 raise _late(seconds) from None
-            except (OSError, EOFError):
-                status = self._end()
-                if time.monotonic() >= ends - 0.05 or status == -signal.SIGALRM:
-                    raise _late(seconds) from None
-                if attempt == 2:
-                    words = "The update needed more memory than query_memory_bytes, or its process was killed. "
-                    raise Refused("update-lost", words + "Nothing was done.", limit="query_memory_bytes") from None
-        raise AssertionError
+            words = "The update needed more memory than query_memory_bytes, or its process was killed. "
+            raise Refused("update-lost", words + "Nothing was done.", limit="query_memory_bytes") from None
 
     def _answer(self, ends: float) -> Found:
         line = self._line(ends)
