@@ -26,7 +26,7 @@ class Served(uvicorn.Server):
     def __init__(self, state: Path, base: str, **options: Any) -> None:
         config = ServerConfig(state, base, **{"port": 0, "workers": 1, "spares": 0, **options})
         self.app = create_app(config)
-        super().__init__(uvicorn.Config(self.app, log_level="critical", lifespan="on"))
+        super().__init__(uvicorn.Config(self.app, log_level="critical", lifespan="on", proxy_headers=False))
         self.listener = bind(config)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://localhost:{self.port}/"
