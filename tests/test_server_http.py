@@ -173,7 +173,6 @@ def test_the_dataset_of_the_request_is_the_one_asked(server: Running, store: Sto
 @pytest.mark.parametrize(
     ("method", "path", "options", "status", "code"),
     [
-        ("GET", "sparql", {}, 400, "no-query"),
         ("GET", "sparql?query=ASK{}&query=ASK{}", {}, 400, "no-query"),
         ("GET", "sparql?query=ASK%20%7B", {}, 400, "query-error"),
         ("GET", "sparql?query=%FF", {}, 400, "not-utf-8"),
@@ -486,9 +485,9 @@ def test_requests_to_the_writer_stream_its_events_and_its_answer(speaking: Path)
 
 def test_without_a_token_nothing_is_written_over_http(speaking: Path) -> None:
     with InProcess(ServerConfig(speaking, BASE, port=0, workers=1, spares=0)) as served:
-        for headers, code in (({}, "token-needed"), ({"Authorization": "Bearer None"}, "wrong-token")):
+        for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer None"}):
             found = requests.post(served.url + "writer", json={"do": "status"}, headers=headers, timeout=20)
-            assert (found.status_code, found.json()["code"]) == (401, code)
+            assert (found.status_code, found.json()["code"]) == (401, "token-needed")
 
 
 def test_beyond_loopback_a_token_is_needed_to_start_and_to_read(tmp_path: Path) -> None:
