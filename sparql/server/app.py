@@ -40,7 +40,9 @@ def create_app(config: ServerConfig) -> Starlette:
     app.router.default = describing.fallback(serving, app.router.default)
     serving.metrics.sparql = serving.sparql
     app.add_middleware(Gate, config=config)
-    names = {getattr(route, "endpoint", None): str(getattr(route, "path", "")) for route in app.routes}
+    names = {
+        getattr(route, "endpoint", None): str(getattr(route, "path", "")).rstrip("/") or "/" for route in app.routes
+    }
     app.add_middleware(Observing, config=config, metrics=serving.metrics, tracing=traces, routes=names)
     app.state.serving, app.state.pool = serving, serving.pool
     return app
