@@ -81,7 +81,7 @@ def evaluate(
         return
     assert form.rows is not None
     writer.head(head, COUNTERS[form.rows]() if kind == results.ROWS else None, *limits)
-    found.serialize(writer, form.rows)  # type: ignore[arg-type]
+    found.serialize(writer, form.rows)
 
 
 def _write_table(

@@ -36,9 +36,9 @@ WATCH_SECONDS = 0.025
 # A worker this many commits behind the newest when its query ends is replaced rather than caught up; a query that
 # took less than this leaves it behind by little.
 FAR_BEHIND, LONG_SECONDS = 500, 1.0
-# A query older than this does not keep out a client that has none running; one older than that has the processor only
-# when no other wants it, and its worker, which cannot be given its rank back, is replaced when it is over.
-STEP_ASIDE_SECONDS, NICE_SECONDS = 0.1, 0.5
+# A query older than this has the processor only when no other wants it, and its worker is replaced when it is over,
+# where the system does not give the rank back.
+NICE_SECONDS = 0.25
 # A query as brief as this leaves no memory behind worth looking for, and a worker freed just now is not looked at.
 BRIEF_SECONDS, FRESH_SECONDS = 0.005, 0.05
 # A graph that was too large for memory is looked at again after so long.
@@ -51,8 +51,8 @@ NotAcceptable = results.NotAcceptable
 class Pool:
     """Runs queries on replicas of the graph in `state`, at most `workers` at a time, each in a process of its own.
 
-    When some of these take long, whoever has none running gets one of `spares` at once, and those that take long step
-    back: the system runs the others first.
+    Whoever has none running gets one of `spares` when all are taken, and queries that take long step back: the system
+    runs the others first.
 
     Every answer stands at the newest commit that was durable when its query started, or a later one; or at the one
     epoch it asks for, from one of at most `pinned` workers more that stay where they are. Use it from any thread, or
@@ -303,12 +303,9 @@ class Pool:
     def _room(self, running: int) -> bool:
         """With the lock held: whether one more may run, of a client that has so many running."""
         busy = len(self._busy)
-        if busy < self.workers:
-            return True
-        if running or busy >= self.workers + self.spares:
-            return False
-        long = time.monotonic() - STEP_ASIDE_SECONDS
-        return any(each.since < long for each in self._busy.values())
+        if running and self.spares and len(self._idle) < 2 and len(self._all) < self.workers + self.spares:
+            return False  # after a kill, the last that is ready is for somebody who has none
+        return busy < self.workers + (0 if running else self.spares)
 
     def _forget(self, waiter: Waiter, why: Exception) -> None:
         """With the lock held: it waits no more."""
@@ -343,7 +340,7 @@ class Pool:
                 worker.baseline = worker.memory()
             grown = worker.first_memory and worker.baseline - worker.first_memory > self.memory_bytes // 2
             behind = worker.pin is None and seconds > LONG_SECONDS and read_head(self.state) - worker.epoch > FAR_BEHIND
-            if grown or behind or worker.nice or (worker.pin is None and self._outdated(worker)):
+            if grown or behind or not worker.step_forth() or (worker.pin is None and self._outdated(worker)):
                 self._drop(worker)
                 worker.close()
             elif worker.pin is None:
@@ -481,7 +478,6 @@ class Pool:
                     elif worker.call is not None:
                         ended.append((worker.call, verdict))
                         self._condemn(worker, verdict)
-                self._dispatch()  # a query that has become long makes room for another
             for call, verdict in ended:
                 call.end(verdict)
             time.sleep(max(0.001, wait))

@@ -65,10 +65,20 @@ class Worker:
             return False
 
     def step_back(self) -> None:
-        """It runs when no other process wants the processor, from now on and for good."""
+        """It runs when no other process wants the processor."""
         self.nice = True
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, NICE)
+
+    def step_forth(self) -> bool:
+        """It has the rank of others again. False where the system gives none back."""
+        try:
+            if self.nice:
+                os.setpriority(os.PRIO_PROCESS, self.pid, 0)
+                self.nice = False
+        except OSError:
+            return False
+        return True
 
     def hang_up(self) -> None:
         """Whoever reads from it finds the end at once: a process with much memory takes long to die."""
