@@ -8,6 +8,7 @@ import contextlib
 import ipaddress
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -32,6 +33,7 @@ SAFE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:/@\s\[\]]+)(?::\d{1,5})?")
 _PORTS = {"http": ":80", "https": ":443"}
 
@@ -114,9 +116,10 @@ class Gate:
 
         async def labelled(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                raw = message["headers"] = list(message.get("headers", ()))
+                said = {name for name, _ in raw}
+                raw += [each for each in _SAFE if each[0] not in said]
+                headers = MutableHeaders(raw=raw)
                 if self.origins:
                     headers.add_vary_header("Origin")
                 if origin is not None:
@@ -141,7 +144,11 @@ def client_of(request: Request) -> str:
     token: Token | None = getattr(request.state, "token", None)
     if token is not None:
         return f"token:{token.name}"
-    host = request.client.host if request.client is not None else "local"
+    return _network_of(request.client.host if request.client is not None else "local")
+
+
+@lru_cache(maxsize=4096)
+def _network_of(host: str) -> str:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
