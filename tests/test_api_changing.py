@@ -135,7 +135,7 @@ def test_one_key_is_one_job(shop: Shop) -> None:
 
 def test_a_job_that_waits_is_joined_or_taken_back_and_one_that_runs_is_not(shop: Shop) -> None:
     (shop.dir / "services.csv").write_text(
-        "id,name,what,uses\n" + "".join(f"s{n},Service {n},about {n},s{n + 1}\n" for n in range(8000))
+        "id,name,what,uses\n" + "".join(f"s{n},Service {n},about {n},s{n + 1}\n" for n in range(1500))
     )
     running = shop.ask("POST", "/api/sync", json={"sources": ["services"], "allow_deletes": True})
     waits = shop.ask("POST", "/api/sync", json={"sources": ["teams"]})

@@ -72,6 +72,7 @@ _ANSWERED = Reply("The solutions, yes or no, or triples; in which format `Accept
                   "fails after its first byte ends without the end of its body.",
                   None, (*_RESULT_TYPES, *RDF))  # fmt: skip
 _WRITTEN = Reply("What became of it, with its commit.", None, (JSON,))
+_CREATED = Reply("The graph was not there before.", None, ())
 _NOTHING = Reply("Done; nothing to say.", None, ())
 
 OTHER: tuple[Operation, ...] = (
@@ -94,7 +95,7 @@ OTHER: tuple[Operation, ...] = (
               {200: Reply("The graph.", None, RDF), 304: _NOTHING}, "sparql", "",
               _HERE, refusals=(404, 406, 429, 503, 504)),
     *(Operation(method, path, name, summary,
-                {200: _WRITTEN, 201: _WRITTEN, 204: _NOTHING}, "sparql",
+                {200: _WRITTEN, 201: _CREATED, 204: _NOTHING}, "sparql",
                 "Conditional by `If-Match` and `If-None-Match`. Record graphs are read-only.", where, body,
                 refusals=(404, 405, 406, 409, 411, 412, 413, 415, 422, 501, 502, 503, 504, 507), needs="write")
       for path, where in (("/store", _STORE), ("/store/{path}", _HERE))
@@ -158,6 +159,7 @@ _SAID = {
     409: "Not as things are.", 410: "That epoch is gone.", 411: "A length is needed.", 412: "It is another by now.",
     413: "Longer than may be.", 415: "Not that media type.", 421: "Not a name of this server.",
     422: "Understood, and it cannot be done.", 429: "Too much at once; `Retry-After` says when.",
+    431: "The head of the request is longer than may be.",
     501: "The writer is older than this server.", 502: "Another server did not answer.",
     503: "Not now: the writer, the index or a worker is needed and not there.", 504: "The deadline came first.",
     507: "The disk is full.",
@@ -216,9 +218,9 @@ def document(root_path: str = "") -> dict[str, Any]:
 
 
 def _operation(one: Operation) -> dict[str, Any]:
-    refused = {*(() if one.needs == "none" else (401, 403)), 421, *one.refusals}
+    refused = {*(() if one.needs == "none" else (401, 403)), 421, 431, *one.refusals}
     if one.parameters or one.body:
-        refused.add(400)
+        refused |= {400, 413} if one.body else {400}
     name = re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_")
     found: dict[str, Any] = {
         "operationId": name,
