@@ -208,7 +208,7 @@ def test_the_dataset_of_the_request_is_the_one_asked(server: Running, store: Sto
             "token-needed",
         ),
         ("GET", "sparql?query=CLEAR%20ALL", {}, 400, "query-error"),
-        ("GET", "nowhere", {}, 404, "unknown-iri"),
+        ("GET", "nowhere", {}, 404, "not-found"),
         ("GET", "api/violations?limit=x", {}, 400, "bad-limit"),
     ],
 )
