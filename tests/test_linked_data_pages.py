@@ -177,7 +177,7 @@ def test_records_graphs_properties_and_journal_entries_have_pages_too(server: st
 def test_what_the_graph_does_not_know_is_404_in_the_form_that_was_asked_for(server: str) -> None:
     page, data = get(f"{server}/thing/none"), get(f"{server}/thing/none", "text/turtle")
     assert page.status_code == data.status_code == 404
-    assert "Nothing is known of this" in page.text and data.json()["code"] == "unknown-iri"
+    assert "Nothing is known of this" in page.text and data.json()["code"] == "not-found"
     assert get(f"{server}/api/nothing-of-ours").json()["code"] == "not-found"
     assert requests.post(f"{server}/thing/a/hub", timeout=20).status_code == 404
     assert get(f"{server}/resource?iri=not%20an%20iri").status_code == 400

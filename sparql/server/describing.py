@@ -218,7 +218,7 @@ class _Describing:
                     "text/html; charset=utf-8",
                 )
             raise Problem(
-                404, "unknown-iri", f"The graph says nothing of <{iris[-1][:500]}>.", headers={"Vary": "Accept"}
+                404, "not-found", f"The graph says nothing of <{iris[-1][:500]}>.", headers={"Vary": "Accept"}
             )
         headers = self._headers(request, found.iri, found.epoch, found.time)
         if form is HTML:
