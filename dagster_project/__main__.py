@@ -1,6 +1,7 @@
 """`python -m dagster_project DIR` is all of Dagster for one folder: its processes, and the reporter in this one."""
 
 import argparse
+import ipaddress
 import os
 import signal
 import sys
@@ -22,6 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     asked.add_argument("--port", type=int, default=3000, help="port of the Dagster UI; 0 lets the system pick")
     asked.add_argument("--query-url", default=None, help="where the query page answers")
     options = asked.parse_args(arguments)
+    if not loopback(options.host):
+        say(
+            f"--host {options.host}: the Dagster UI has no token, so it listens on this machine only. "
+            "Reach it through an SSH tunnel."
+        )
+        return 2
     dir = Path(options.dir).resolve()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,6 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
         services.stop()
         reporter.join(10)
     return 0
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def report(services: Services, stop: threading.Event) -> None:

@@ -21,13 +21,14 @@ def main(dir: str, *, port: int | None = None, dagster_url: str | None = None) -
     from sparql.server.serve import serve
 
     settings = load(dir)
-    config = _config(settings, dagster_url)
+    config = server_config(settings, dagster_url)
     settings.state.mkdir(parents=True, exist_ok=True)
     serve(config if port is None else replace(config, port=port))
     return 0
 
 
-def _config(settings: Settings, dagster_url: str | None) -> ServerConfig:
+def server_config(settings: Settings, dagster_url: str | None = None) -> ServerConfig:
+    """What the settings allow the server, secrets from the environment added. `check` says whether it may start."""
     from sparql.server.config import ServerConfig
 
     limits, server = settings.limits, settings.server

@@ -20,6 +20,7 @@ import click
 
 from sparql.client import WriterClient
 
+from .serving import server_config
 from .settings import Settings, load, own
 
 RESTARTS = (0.2, 1.0, 3.0, 10.0, 30.0)
@@ -28,6 +29,8 @@ STEADY = 30.0
 """Seconds after which a process has started well."""
 PATIENCE = 12.0
 """Seconds a process has to stop when asked."""
+ANY = frozenset({"0.0.0.0", "::", "[::]", "localhost", ""})
+"""Hosts that answer at 127.0.0.1 too."""
 LOG_BYTES, LOG_FILES = 5 * 2**20, 3
 USAGE, STORE, BUSY = 2, 5, 4
 HOPELESS = frozenset({USAGE, BUSY, STORE})
@@ -56,10 +59,11 @@ class Child:
 def up(dir: str, *, port: int | None = None, dagster: bool = True) -> int:
     """Run the writer (when none runs yet), the server and Dagster until SIGINT or SIGTERM; returns the exit code.
 
-    Raises SettingsError, and PortTaken before anything is started.
+    Raises SettingsError, and PortTaken and ServerError before anything is started.
     """
     settings = load(dir)
     own(settings.state)
+    server_config(settings).check()
     return _Up(settings, settings.server.port if port is None else port, dagster).run()
 
 
@@ -83,7 +87,8 @@ class _Up:
         self.port = _free(settings.server.host, self.port)
         if self.dagster:
             dagster_port = _free("127.0.0.1", dagster_port)
-        page = f"http://127.0.0.1:{self.port}"
+        host = settings.server.host
+        page = f"http://{'127.0.0.1' if host in ANY else f'[{host}]' if ':' in host else host}:{self.port}"
         graphtide = [sys.executable, "-m", "graphtide"]
         if WriterClient(settings.state).available():
             self.say("A writer runs here already: it goes on, and this only serves.")
@@ -181,7 +186,8 @@ class _Up:
     def _end(self) -> None:
         """All are asked to stop, the writer last; whoever does not in time is killed."""
         order = sorted(self.children, key=lambda child: child.name == "writer")
-        until = time.monotonic() + PATIENCE
+        limits = self.settings.limits
+        until = time.monotonic() + max(PATIENCE, limits.drain_notice + limits.drain_seconds + 7.0)
         for group in ([one for one in order if one.name != "writer"], [one for one in order if one.name == "writer"]):
             alive = [one.process for one in group if one.process is not None and one.process.poll() is None]
             for process in alive:

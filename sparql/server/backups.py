@@ -70,7 +70,7 @@ class _Backups:
             raise Problem(403, "not-admin", f"The token {token.name!r} makes no backups. Use one made with --admin.")
         if self.serving.config.backups is None:
             raise Problem(404, "no-backups", "Set `backups` under [server] in graphtide.toml to the folder they go to.")
-        return self.serving.config.backups
+        return Path(self.serving.config.backups)
 
 
 def _now() -> str:

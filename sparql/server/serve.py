@@ -38,6 +38,8 @@ def serve(config: ServerConfig, ready_callback: Callable[[str], None] | None = N
     def ready() -> None:
         if not quiet:
             print(f"Graphtide answers at {url} (SPARQL at {url}sparql)", flush=True)
+            for line in opened(config):
+                print(line, flush=True)
             if not HAS_MEMORY_CAP:
                 print("On this system queries run without the memory cap.", flush=True)
         if ready_callback is not None:
@@ -70,6 +72,24 @@ def serve(config: ServerConfig, ready_callback: Callable[[str], None] | None = N
         signal.signal(signal.SIGTERM, lambda *_: None)
     with listener, contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
+
+
+def opened(config: ServerConfig) -> list[str]:
+    """What the settings opened that is closed by default, a line each."""
+    found = []
+    if config.exposed:
+        found.append("Others reach this server: reading needs a token (`graphtide token add NAME --read`).")
+    if config.cors_origins:
+        found.append(f"Pages of {', '.join(config.cors_origins)} may read.")
+    if config.service_allow:
+        found.append(f"SERVICE may ask {', '.join(config.service_allow)}.")
+    if config.load_allow:
+        found.append(f"LOAD may fetch from {', '.join(config.load_allow)}.")
+    if config.allow_private:
+        found.append(f"Of what is not public, both may reach {', '.join(config.allow_private)}.")
+    if config.otel_endpoint:
+        found.append(f"Traces go to {config.otel_endpoint.rpartition('@')[2]}.")
+    return found
 
 
 def bind(config: ServerConfig) -> socket.socket:
