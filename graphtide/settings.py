@@ -75,6 +75,11 @@ class Limits:
     update_statements: int = 500_000
     max_update_bytes: int = 16 * 2**20
     max_write_bytes: int = 64 * 2**20
+    max_query_bytes: int = 2**20
+    cache_bytes: int = 64 * 2**20
+    cache_entry_bytes: int = 256 * 2**10
+    compress_from: int = 2**10
+    buffer_bytes: int = 16 * 2**20
     load_seconds: float = 60.0
     load_bytes: int = 256 * 2**20
     max_header_bytes: int = 64 * 2**10

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import platform
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Hashable
 from importlib.metadata import version
 
 from pyoxigraph import __version__ as engine
@@ -221,12 +221,7 @@ class SparqlEndpoint:
         """What this is: a page for a person, the service description for a program."""
         if _wants_page(asked.accept):
             return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303, headers={"Vary": "Accept"})
-        describe: Callable[[Serving, Request], Awaitable[Response]] | None
-        describe = getattr(describing, "service_description", None)
-        if describe is None:
-            raise Problem(400, "no-query", "The request holds no query. Send one, as `query=`.")
-        found: Response = await describe(self.serving, request)
-        return found
+        return await describing.service_description(self.serving, request)
 
 
 class _Unsteady:
