@@ -44,14 +44,23 @@ class Metrics:
         )
         self.sparql: Any = None
         """The endpoint whose cache is counted."""
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.connections: dict[str, int] = {"open": 0, "refused": 0}
         self.registry.register(_Now(self, pool, state))
         pool.observe(self.query)
 
     def request(self, route: str, method: str, status: int, seconds: float, *, whole: bool) -> None:
         """A request is over. `route` is a route's own path, never what a client wrote."""
-        self.requests.labels(route, method if method in METHODS else "other", str(status)).inc()
-        self.request_seconds.labels(route).observe(seconds)
+        # Finding a child by its labels costs more than counting.
+        key = (route, method, status)
+        found = self._children.get(key)
+        if found is None:
+            counter = self.requests.labels(route, method if method in METHODS else "other", str(status))
+            found = counter, self.request_seconds.labels(route)
+            if method in METHODS:
+                self._children[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
         if not whole:
             self.cut.inc()
 

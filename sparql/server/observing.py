@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 import re
-import secrets
 import time
 from collections.abc import Iterator, Mapping
+from random import getrandbits
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,8 +24,9 @@ from sparql.server.tracing import Tracing
 
 log = logging.getLogger("graphtide.server")
 access = logging.getLogger("graphtide.access")
-_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z")
 OTHER = "other"
+NO_SPAN: contextlib.nullcontext[None] = contextlib.nullcontext()
 
 
 class Observing:
@@ -40,13 +41,11 @@ class Observing:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        name = given if _ID.match(given) else secrets.token_hex(8)
+        name = _given_id(scope) or f"{getrandbits(64):016x}"
         scope.setdefault("state", {})["request_id"] = name
         sent = _Sent(send, name)
         began = time.perf_counter()
-        with self._span(scope["method"], headers) as span:
+        with self._span(scope) if self.tracing is not None else NO_SPAN as span:
             try:
                 await self.app(scope, _bounded(receive, self.config.body_seconds), sent)
             except Problem as late:  # the body did not come while an answer was made without an endpoint
@@ -68,11 +67,9 @@ class Observing:
             await problem.response()(scope, receive, sent)
 
     @contextlib.contextmanager
-    def _span(self, method: str, headers: Headers) -> Iterator[Any]:
-        if self.tracing is None:
-            yield None
-            return
-        with self.tracing.request(method, headers) as span:
+    def _span(self, scope: Scope) -> Iterator[Any]:
+        assert self.tracing is not None
+        with self.tracing.request(scope["method"], Headers(scope=scope)) as span:
             yield span
 
     def _over(self, scope: Scope, name: str, sent: _Sent, seconds: float, span: Any) -> None:
@@ -110,13 +107,20 @@ class _Sent:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers.setdefault("X-Request-Id", self._name)
-            self.query = headers.get("x-graphtide-query", "")
+            headers = message["headers"] = list(message.get("headers", ()))
+            headers.append((b"x-request-id", self._name.encode()))
+            self.query = next((value.decode("latin-1") for name, value in headers if name == b"x-graphtide-query"), "")
         await self._send(message)
         if message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
             self.whole = not message.get("more_body", False)
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            return value.decode() if _ID.match(value) else None
+    return None
 
 
 def _bounded(receive: Receive, seconds: float) -> Receive:
