@@ -18,6 +18,7 @@ from sources.formats import format_of
 from sources.record import Batch, Record
 from sparql import journal
 from sparql.client import WriterClient, WriterGone, about
+from sparql.index import following
 from sparql.log import Change
 from sparql.names import TOKEN
 from sparql.store import Limits, Store, StoreBusy, StoreError, open_store
@@ -186,6 +187,7 @@ class Engine:
             words = {what.strip("<>"), *self._said(what.strip("<>"), source, key)}
             found = erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
             of_record = found["erased"] == "record"
+            following.forget(self.settings.state)
             notes = scrub(self.settings.state, [source] if of_record else None, words | {key} if of_record else words)
             return {**found, "notes": [*found["notes"], *notes]}
 

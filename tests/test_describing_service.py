@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import requests
-from pyoxigraph import Literal, NamedNode, RdfFormat, Store
+from pyoxigraph import NamedNode, RdfFormat, Store
 
 from sparql.log import Change, read_head
 from sparql.query import results
@@ -23,7 +23,10 @@ E = "https://e.example/"
 RDF, SH = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/ns/shacl#"
 SD, VOID = "http://www.w3.org/ns/sparql-service-description#", "http://rdfs.org/ns/void#"
 PROV, GT, XSD = "http://www.w3.org/ns/prov#", "https://w3id.org/graphtide/ns#", "http://www.w3.org/2001/XMLSchema#"
-PREFIXES = f"PREFIX sd: <{SD}> PREFIX void: <{VOID}> PREFIX sh: <{SH}> PREFIX prov: <{PROV}> PREFIX gt: <{GT}> PREFIX dcat: <http://www.w3.org/ns/dcat#>\n"
+PREFIXES = f"PREFIX sd: <{SD}> PREFIX void: <{VOID}> PREFIX sh: <{SH}> PREFIX prov: <{PROV}> PREFIX gt: <{GT}> " + (
+    "PREFIX dcat: <http://www.w3.org/ns/dcat#> PREFIX dcterms: <http://purl.org/dc/terms/> "
+    "PREFIX earl: <http://www.w3.org/ns/earl#> "
+)
 START = """
 import sys
 from pathlib import Path
@@ -35,9 +38,9 @@ config = ServerConfig(Path(sys.argv[1]), "https://e.example/", port=0, workers=1
 serve(config, lambda url: print("READY", url, flush=True))
 """
 FORMS = {
-    "text/turtle": RdfFormat.TURTLE, "application/n-triples": RdfFormat.N_TRIPLES, "application/ld+json": RdfFormat.JSON_LD,
-    "application/rdf+xml": RdfFormat.RDF_XML, "application/trig": RdfFormat.TRIG, "application/n-quads": RdfFormat.N_QUADS,
-    "text/n3": RdfFormat.N3,
+    "text/turtle": RdfFormat.TURTLE, "application/n-triples": RdfFormat.N_TRIPLES, "text/n3": RdfFormat.N3,
+    "application/rdf+xml": RdfFormat.RDF_XML, "application/trig": RdfFormat.TRIG,
+    "application/n-quads": RdfFormat.N_QUADS, "application/ld+json": RdfFormat.JSON_LD,
 }  # fmt: skip
 ACTIVITY = f"<{E}system/commit/1>"
 FIRST = {
@@ -135,7 +138,8 @@ def test_w3c_the_description_has_a_matching_endpoint_triple(server: Running) -> 
 def test_w3c_the_description_conforms_to_the_schema(server: Running) -> None:
     store = server.graph("/sparql")
     rules = {
-        "endpoint": "sd:Service", "supportedLanguage": "sd:Service", "feature": "sd:Service", "resultFormat": "sd:Service",
+        "endpoint": "sd:Service", "supportedLanguage": "sd:Service", "feature": "sd:Service",
+        "resultFormat": "sd:Service",
         "inputFormat": "sd:Service", "defaultDataset": "sd:Service", "extensionFunction": "sd:Service",
         "defaultGraph": "sd:Dataset", "namedGraph": "sd:Dataset", "name": "sd:NamedGraph", "graph": "sd:NamedGraph",
     }  # fmt: skip
@@ -183,9 +187,12 @@ def test_counts_follow_a_commit_and_the_entity_tag_too(server: Running) -> None:
     assert values(store, f"SELECT ?n ?t {{ {part} }}") == [("3", "5")]
     part += f" ?c void:propertyPartition ?p . ?p void:property <{E}def/p> ; void:triples ?x ; void:distinctSubjects ?y"
     assert values(store, f"SELECT ?x ?y {{ {part} }}") == [("2", "2")]
-    text = f"SELECT ?t ?s ?o {{ ?d a void:Dataset, sd:Dataset ; void:propertyPartition ?p . ?p void:property <{E}def/p> ; void:triples ?t ; void:distinctSubjects ?s ; void:distinctObjects ?o }}"
+    text = f"""SELECT ?t ?s ?o {{ ?d a sd:Dataset ; void:propertyPartition ?p .
+        ?p void:property <{E}def/p> ;
+        void:triples ?t ; void:distinctSubjects ?s ; void:distinctObjects ?o }}"""
     assert values(store, text) == [("2", "2", "2")]
-    total = "SELECT ?t ?s ?o ?p ?c { ?d a sd:Dataset ; void:triples ?t ; void:distinctSubjects ?s ; void:distinctObjects ?o ; void:properties ?p ; void:classes ?c }"
+    total = """SELECT ?t ?s ?o ?p ?c { ?d a sd:Dataset ; void:triples ?t ; void:distinctSubjects ?s ;
+        void:distinctObjects ?o ; void:properties ?p ; void:classes ?c }"""
     assert values(store, total) == [("5", "3", "3", "2", "1")]
     assert values(store, f"SELECT ?n {{ ?g sd:name <{E}mine> ; sd:graph/void:triples ?n }}") == [("2",)]
     assert server.get("/.well-known/void").headers["etag"] != before.headers["etag"]
@@ -219,19 +226,23 @@ def test_an_example_that_runs_says_when_and_one_that_does_not_says_why(server: R
         return {one["name"]: one for one in found}
 
     server.wait(lambda: all(one["state"] for one in stored().values()))
+    server.wait(lambda: stored()["01-all"]["state"]["rows"] == 2)  # as of now, whatever there was before
     found = stored()
     assert found["01-all"]["title"] == "Everything of a kind" and found["01-all"]["comment"] == "Also what is new."
     assert not found["01-all"]["broken"] and found["01-all"]["state"]["rows"] == 2
     assert found["02-broken"]["broken"] and "line 2" in found["02-broken"]["state"]["error"]
     assert (found["03-ask"]["kind"], found["03-ask"]["state"]["rows"]) == ("ask", 1)
     store = server.graph("/.well-known/sparql-examples")
-    text = """SELECT ?label ?rows { ?e a sh:SPARQLExecutable, sh:SPARQLSelectExecutable ; rdfs:label ?label ; sh:select ?q ;
-        <https://schema.org/target> ?target ; sh:prefixes/sh:declare/sh:prefix "d" ; gt:rows ?rows ; gt:lastRun ?when }"""
-    assert values(store, f"PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> {text}") == [
-        ("Everything of a kind", "2")
-    ]
-    assert ask(store, 'ASK { ?e sh:ask ?q ; gt:status "ok" }')
-    assert ask(server.graph("/sparql"), 'ASK { ?e gt:status "broken" ; gt:error ?why }')
+    text = """SELECT ?label ?rows { ?e a sh:SPARQLExecutable, sh:SPARQLSelectExecutable ; rdfs:label ?label ;
+        sh:select ?q ;
+        <https://schema.org/target> ?target ; sh:prefixes/sh:declare/sh:prefix "d" .
+        ?run earl:test ?e ; earl:result [ earl:outcome earl:passed ; earl:info ?rows ; dcterms:date ?when ] }"""
+    ((label, rows),) = values(store, f"PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> {text}")
+    assert label == "Everything of a kind" and rows.startswith("2 rows in ")
+    assert ask(store, "ASK { ?e sh:ask ?q . ?run earl:test ?e ; earl:result/earl:outcome earl:passed }")
+    assert ask(
+        server.graph("/sparql"), "ASK { ?run earl:test ?e ; earl:result [ earl:outcome earl:failed ; earl:info ?why ] }"
+    )
     assert any("02-broken" in note for note in server.get("/api/status", "application/json").json()["notes"])
 
     # A commit that touches what it reads makes it run again; another does not.
@@ -264,4 +275,3 @@ def test_the_index_process_is_started_again_when_it_dies(server: Running) -> Non
     server.commit(added={"": frozenset({f'<{E}y> <{E}def/p> "x"'})})
     server.level()
     assert process().pid != first.pid
-    assert Literal("x") is not None

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyoxigraph import DefaultGraph, Store
 
+from graphtide.engine import Engine
+from sparql.index import followers
 from sparql.index.following import Following, forget
 from sparql.index.reading import Index, IndexMissing, at
 from sparql.log import Change, Entry, read_head
@@ -135,6 +138,28 @@ def test_an_erased_history_is_in_no_file_of_the_index(state: Path) -> None:
     for path in (state / "index").rglob("*"):
         assert not path.is_file() or b"secretword" not in path.read_bytes(), path
     following.close()
+
+
+def test_what_the_command_erases_is_in_no_index_whether_a_server_runs_or_not(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,name\n1,Ann\n2,Quetzalcoatl\n")
+    state = tmp_path / ".graphtide"
+
+    def files() -> bytes:
+        return b"".join(path.read_bytes() for path in (state / "index").rglob("*") if path.is_file()).lower()
+
+    with closing(Engine(tmp_path)) as engine:
+        engine.sync()
+        following = Following(state, engine.settings.base, followers())
+        following.round()
+        assert b"quetzalcoatl" in files()
+        (tmp_path / "people.csv").write_text("id,name\n1,Ann\n")
+        engine.erase("people/2")
+        following.close()
+        assert b"quetzalcoatl" not in files()
+        following = Following(state, engine.settings.base, followers())
+        following.round()
+        assert b"ann" in files() and b"quetzalcoatl" not in files()
+        following.close()
 
 
 def test_a_follower_that_fails_half_way_leaves_the_index_whole_and_the_others_going(state: Path) -> None:

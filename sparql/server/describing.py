@@ -126,7 +126,9 @@ class _Describing:
             dataset = void.describe(doc, root, self.base, found, self.serving.prefixes, whole=whole)
             service.describe(doc, root, self.serving.config, dataset, plain=found.plain)
             void.graph_collection(doc, dataset, f"{root}{VOID}", found, most=void.MOST_GRAPHS if whole else FEW_GRAPHS)
-            stored.describe(doc, root, [one for one in listed if whole or one.broken], dataset)
+            doc.link(dataset, "http://www.w3.org/2000/01/rdf-schema#seeAlso", f"{root}{EXAMPLES}")
+            if not whole:  # how an example went changes without a commit
+                stored.describe(doc, root, [one for one in listed if one.broken], dataset)
             prefixes = {**self.serving.prefixes, **void.PREFIXES, **GT_PREFIXES}
             return documents.respond(request, form, doc.statements, prefixes=prefixes, headers=headers)
 

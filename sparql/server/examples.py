@@ -19,7 +19,7 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
-from ontology.facts import GT, RDFS, SH, XSD
+from ontology.facts import RDFS, SH, XSD
 from sparql.log import read_head
 from sparql.query import results
 from sparql.query.pool import NotAcceptable, QueryFailed
@@ -38,7 +38,9 @@ AGAIN_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 MOST, LONGEST = 500, 64 * 1024
 """How many there are, and how many bytes one has, at most."""
-SCHEMA = "https://schema.org/"
+SCHEMA, EARL, DCTERMS, DCAT = (
+    "https://schema.org/", "http://www.w3.org/ns/earl#", "http://purl.org/dc/terms/", "http://www.w3.org/ns/dcat#",
+)  # fmt: skip
 _HEAD = re.compile(r"(?:\s*#[^\n]*(?:\n|\Z))+")
 
 
@@ -186,14 +188,20 @@ def describe(doc: Document, root: str, examples: list[Example], dataset: str) ->
             doc.add(here, SH + "prefix", prefix)
             doc.add(here, SH + "namespace", Literal(iri, datatype=NamedNode(XSD + "anyURI")))
         if one.state is not None:
-            doc.add(me, GT + "lastRun", documents.time(one.state.ran))
-            doc.add(me, GT + "epoch", one.state.epoch)
-            doc.add(me, GT + "status", "broken" if one.state.error else "ok")
-            if one.state.error:
-                doc.add(me, GT + "error", one.state.error)
-            else:
-                doc.add(me, GT + "rows", one.state.rows or 0)
-                doc.add(me, GT + "milliseconds", float(one.state.ms or 0.0))
+            _outcome(doc, page, me, one, one.state)
+
+
+def _outcome(doc: Document, page: str, me: str, one: Example, state: State) -> None:
+    """How the last run went, as EARL has it."""
+    run, result = (f"{page}#{kind}-{documents.fragment(one.name)}" for kind in ("run", "result"))
+    doc.type(run, EARL + "Assertion")
+    doc.link(run, EARL + "test", me)
+    doc.link(run, EARL + "result", result)
+    doc.type(result, EARL + "TestResult")
+    doc.link(result, EARL + "outcome", EARL + ("failed" if state.error else "passed"))
+    doc.add(result, DCTERMS + "date", documents.time(state.ran))
+    doc.add(result, DCAT + "version", str(state.epoch))
+    doc.add(result, EARL + "info", state.error or f"{state.rows} rows in {state.ms} ms")
 
 
 def about(one: Example) -> dict[str, Any]:

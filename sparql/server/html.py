@@ -49,7 +49,8 @@ tbody th { width: 15rem; font-weight: 500; } tbody th a { text-decoration: none;
 tbody th a:hover { text-decoration: underline; }
 .values { margin: 0; padding: 0; list-style: none; } .values li + li { margin-top: .2rem; }
 .note, .lang, .where { color: var(--soft); font-size: .8rem; } .lang { margin-left: .35rem; }
-sup { line-height: 0; } sup a { text-decoration: none; padding: 0 .1rem; } .num { text-align: right; font-variant-numeric: tabular-nums; }
+sup { line-height: 0; } sup a { text-decoration: none; padding: 0 .1rem; }
+.num { text-align: right; font-variant-numeric: tabular-nums; }
 .text { white-space: pre-line; } code { font: .85em ui-monospace, "Cascadia Mono", Menlo, monospace; }
 .more { font-size: .85rem; } .tag { background: var(--chip); color: var(--chip-ink); border-radius: 1rem;
   padding: .05rem .5rem; font-size: .78rem; }

@@ -253,7 +253,8 @@ def _who(records: list[Record], found: Resource, write: Writing, names: Names) -
     return f"""<section><h2 id="who">Who said so</h2>
 <table>{more}<thead><tr><th scope="col" class="num">#</th><th scope="col">Record</th><th scope="col">Source</th>
 <th scope="col">Place</th>
-<th scope="col" class="num">Statements</th><th scope="col">Commit</th><th scope="col" class="wide">Hash</th></tr></thead>
+<th scope="col" class="num">Statements</th>
+<th scope="col">Commit</th><th scope="col" class="wide">Hash</th></tr></thead>
 <tbody>{"".join(rows)}</tbody></table></section>"""
 
 

@@ -27,7 +27,8 @@ W3C_FORMATS = {
 MOST_GRAPHS = 1000
 """How many named graphs are listed one by one; how many there are is said in any case."""
 EXAMPLES = 5
-PREFIXES = {"void": VOID, "dcat": DCAT, "dcterms": DCTERMS, "sd": SD, "formats": FORMATS}
+PREFIXES = {"void": VOID, "dcat": DCAT, "dcterms": DCTERMS, "sd": SD, "formats": FORMATS,
+            "earl": "http://www.w3.org/ns/earl#"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
