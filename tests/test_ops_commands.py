@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,8 +16,12 @@ import requests
 
 from dagster_project.__main__ import loopback
 from sparql.client import WriterClient
-from tests.api_shop import Shop, server, write, writer
+from sparql.query.pool import Pool
+from sparql.server.metrics import Metrics
+from tests.api_shop import BASE, Shop, server, write, writer
 
+REPOSITORY = Path(__file__).resolve().parents[1]
+CACHE = {"graphtide_cache_hits_total", "graphtide_cache_misses_total", "graphtide_cache_bytes"}
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
 
@@ -114,3 +119,21 @@ def test_without_a_folder_there_are_no_backups_over_http(tmp_path: Path) -> None
     with server(tmp_path) as shop:
         found = backup(shop)
         assert (found.status_code, found.json()["code"]) == (404, "no-backups")
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    text = (REPOSITORY / "docs" / "threat-model.md").read_text("utf-8")
+    named = re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 40
+    for path, name in named:
+        assert re.search(rf"^def {name}" if name else "", (REPOSITORY / path).read_text("utf-8"), re.MULTILINE), name
+
+
+def test_the_operations_page_names_every_metric_and_no_other(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "operations.md").read_text("utf-8")
+    named = set(re.findall(r"graphtide_\w+", text))
+    (tmp_path / "log").mkdir()
+    with Pool(tmp_path, BASE, workers=1, spares=0) as pool:
+        assert pool.ready(20)
+        shown = re.findall(r"^# TYPE (\w+) ", Metrics(pool, tmp_path).text().decode(), re.MULTILINE)
+    assert {name for name in shown if not name.endswith("_created")} - CACHE == named - CACHE

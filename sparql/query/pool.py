@@ -183,6 +183,14 @@ class Pool:
                 "on_disk_because": self.cold,
             }
 
+    def lag(self, head: int) -> int:
+        """How many commits up to `head` the idle worker furthest behind had not read when it last answered.
+
+        It reads them before it answers again, so this is work to come and not an answer that is old.
+        """
+        with self._lock:
+            return max((head - worker.epoch for worker in self._idle), default=0)
+
     def running(self) -> list[Running]:
         """The queries that wait, run or are sent, the oldest first."""
         with self._lock:

@@ -56,9 +56,12 @@ class Calling:
         work: Callable[[], Any] = lambda: federated(  # noqa: E731 - it is run in a thread
             tree, self.outgoing, ours, skolem=self.skolem, limits=self.limits, ends=ends
         )
+        outcome = "failed"
         try:
             done = await asyncio.get_running_loop().run_in_executor(self.serving.threads, work)
+            outcome = "answered"
         except FederationRefused as no:
+            outcome = "refused"
             raise _refused(str(no), asked, no.span) from no
         except FederationFailed as failed:
             if time.monotonic() >= ends:
@@ -66,6 +69,8 @@ class Calling:
             raise Problem(502, "service-failed", str(failed), endpoint=failed.endpoint) from failed
         except QueryFailed as wrong:
             raise of_query(wrong) from wrong
+        finally:
+            self.serving.metrics.service_calls.labels(outcome).inc()
         return replace(asked, query=text(done), epoch=ours.epoch)
 
     def _tree(self, query: str) -> Any:

@@ -95,8 +95,8 @@ class _Now(Collector):
         yield CounterMetricFamily(
             "graphtide_connections_refused", "Connections over a limit.", self.metrics.connections["refused"]
         )
-        lag = self.pool.lag(head) if hasattr(self.pool, "lag") else None
-        if lag is not None:
+        if status["workers"]:
+            lag = self.pool.lag(head)
             yield GaugeMetricFamily(
                 "graphtide_replica_lag_commits", "Commits the idle worker furthest behind lacks.", lag
             )
