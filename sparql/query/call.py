@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import signal
 import time
@@ -24,7 +23,7 @@ from sparql.query.failures import (
     QueryTimeout,
     WorkerLost,
 )
-from sparql.query.frames import ASK, COUNT, DATA, END, HEADER, Cut, count_of, frame_json
+from sparql.query.frames import ASK, COUNT, DATA, END, HEADER, Cut, count_of, frame_json, said
 from sparql.query.process import Worker
 from sparql.query.turns import Waiter
 from sparql.query.waiting import Steps, Wait, in_loop, in_thread
@@ -260,14 +259,14 @@ class Call:
                 raise _Again from None
             raise self._told(verdict) from None
         kind, payload = found
-        said = json.loads(payload)
+        told = said(payload)
         if kind == HEADER:
-            return Answer(self, worker, said)
+            return Answer(self, worker, told)
         self._pool._release(worker)
-        if said.get("code") == "past" and not self.pinned:
+        if told.get("code") == "past" and not self.pinned:
             self.pinned = True
             raise _Again
-        raise self._failure(said)
+        raise self._failure(told)
 
     def _send(self, worker: Worker, data: bytes) -> Steps[None]:
         sent = 0
@@ -299,16 +298,16 @@ class Call:
             )
         return verdict
 
-    def _failure(self, said: dict[str, Any]) -> Exception:
-        code, message = said.get("code"), str(said.get("message"))
+    def _failure(self, told: dict[str, Any]) -> Exception:
+        code, message = told.get("code"), str(told.get("message"))
         if code == "query":
-            return QueryError(message, int(said.get("line") or 0), int(said.get("column") or 0))
+            return QueryError(message, int(told.get("line") or 0), int(told.get("column") or 0))
         if code == "format":
             return results.NotAcceptable(message)
         if code == "memory":
             return self._pool._too_large()
         if code == "too-long":
-            return AnswerTooLong(str(said["what"]), int(said["most"]))
+            return AnswerTooLong(str(told["what"]), int(told["most"]))
         if code == "gone":
             return EpochGone(self.epoch or 0, message)
         return QueryFailed(f"The query failed: {message}")
@@ -372,12 +371,12 @@ class Answer:
                 elif kind == COUNT:
                     call.rows = count_of(payload)
                 elif kind == END:
-                    self._end(json.loads(payload), size)
+                    self._end(said(payload), size)
                     break
                 else:
                     self.done = True
                     call._pool._release(worker)
-                    raise call._failure(json.loads(payload))
+                    raise call._failure(said(payload))
             call.bytes += size if not self.done else 0
             return parts[0] if len(parts) == 1 else b"".join(parts) or None
         except (OSError, Cut):
@@ -391,10 +390,10 @@ class Answer:
             call.end(wrong)
             raise
 
-    def _end(self, said: dict[str, Any], size: int) -> None:
-        self.done, self.ms, self.rows = True, said["ms"], said["rows"]
-        self._worker.epoch = said["epoch"]
-        self._call.rows, self._call.bytes = said["rows"], self._call.bytes + size
+    def _end(self, told: dict[str, Any], size: int) -> None:
+        self.done, self.ms, self.rows = True, told["ms"], told["rows"]
+        self._worker.epoch = told["epoch"]
+        self._call.rows, self._call.bytes = told["rows"], self._call.bytes + size
         self._call._pool._release(self._worker)
         self._call.end(None)
 

@@ -12,6 +12,9 @@ from sparql.query.counting import Counter
 
 _HEAD = struct.Struct("!cI")
 _COUNT = struct.Struct("!Q")
+# `json.dumps` and `json.loads` of bytes make an encoder and look for the encoding, each time.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
 
 READY, ASK, HEADER, DATA, COUNT, END, ERROR = b"R", b"Q", b"H", b"D", b"N", b"E", b"X"
 CHUNK, LARGEST = 64 * 1024, 256 * 1024
@@ -38,7 +41,13 @@ def frame(kind: bytes, payload: bytes) -> bytes:
 
 def frame_json(kind: bytes, value: dict[str, Any]) -> bytes:
     """One frame that carries JSON."""
-    return frame(kind, json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return frame(kind, _encode(value).encode("utf-8", "surrogatepass"))
+
+
+def said(payload: bytes) -> dict[str, Any]:
+    """What a frame's JSON says."""
+    found: dict[str, Any] = _decode(payload.decode("utf-8", "surrogatepass"))
+    return found
 
 
 def count_of(payload: bytes) -> int:

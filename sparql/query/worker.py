@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import select
@@ -18,7 +17,7 @@ from typing import Any
 from sparql.query import results
 from sparql.query.admit import Refused, syntax_error
 from sparql.query.evaluate import absolute, evaluate
-from sparql.query.frames import ASK, ERROR, READY, Cut, FrameReader, FrameWriter, TooLong, frame_json
+from sparql.query.frames import ASK, ERROR, READY, Cut, FrameReader, FrameWriter, TooLong, frame_json, said
 from sparql.query.replica import CommitGone, Replica
 from sparql.query.warm import Held
 
@@ -71,7 +70,7 @@ def work(job: Job, sock: socket.socket, held: Held | None = None) -> None:
             return
         if kind == ASK:
             try:
-                answer(job, replica, json.loads(payload), writer)
+                answer(job, replica, said(payload), writer)
             except (BrokenPipeError, ConnectionResetError):
                 return
             asked = time.monotonic()
