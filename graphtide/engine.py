@@ -165,6 +165,8 @@ class Engine:
         with self.lock:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", new) or new in RESERVED:
                 raise EngineError(f"{new!r} is no name for a source. Use letters, digits, '_', '-' and '.'.")
+            if old == TOKEN:
+                raise EngineError(f"{old!r} is what tokens write, each under its own name, and cannot be renamed.")
             if old == new:
                 raise EngineError(f"{old!r} has that name already.")
             configured = {one.name for one in self.settings.sources}

@@ -53,12 +53,21 @@ class Edit:
 
     def put(self, graph: str, removed: Iterable[str], added: Iterable[str]) -> None:
         """Take statements away, then add some."""
+        if graph in self.whole:
+            self.whole[graph] = (self.whole[graph] - set(removed)) | set(added)
+            return
         gone, come = self.removed.setdefault(graph, set()), self.added.setdefault(graph, set())
         removed, added = set(removed), set(added)
         come -= removed
         gone |= removed
         come |= added
         gone -= added
+
+    def empty(self, graph: str) -> None:
+        """The graph says nothing, however much it said."""
+        self.removed.pop(graph, None)
+        self.added.pop(graph, None)
+        self.whole[graph] = set()
 
     def keep(self, statements: Iterable[str]) -> None:
         for one in statements:
@@ -163,7 +172,7 @@ class Evaluation:
     # -- operations
 
     def _do(self, operation: tree.Operation, *, last: bool) -> None:
-        mine = _Step({}, {}, {})
+        mine = _Step({}, {}, {}, set())
         if isinstance(operation, tree.InsertData):
             self._fill(mine.added, operation.quads, [{}])
         elif isinstance(operation, tree.DeleteData):
@@ -285,13 +294,12 @@ class Evaluation:
             for graph in self._plain_graphs():
                 self._empty(mine, graph, drop=drop)
         if operation.target in ("DEFAULT", "ALL"):
-            mine.removed[""] = self._content("") if self.task.own is None else self._content(self.task.own)
+            mine.empty.add(self.task.own or "")
 
     def _empty(self, mine: _Step, graph: str, *, drop: bool) -> None:
-        mine.removed[graph] = self._content(graph)
-        if self._exists(graph):
+        mine.empty.add(graph)
+        if graph != self.task.own and self._exists(graph):
             mine.there[graph] = not drop
-        self._bound(mine)
 
     def _plain_graphs(self) -> list[str]:
         """The named graphs that ALL and NAMED mean: those that are nobody's record and not ours."""
@@ -313,13 +321,13 @@ class Evaluation:
             before = self._content(target if target else self.task.own or "")
             mine.removed[target] = before - found
         mine.added[target] = found
-        if target and not found:
+        if target and target != self.task.own and not found:
             mine.there[target] = True
         if operation.verb == "MOVE":
             if source:
                 self._empty(mine, source, drop=True)
             else:
-                mine.removed[""] = self._content(self.task.own or "")
+                mine.empty.add(self.task.own or "")
         self._bound(mine)
 
     def _load(self, mine: _Step, operation: tree.Load) -> None:
@@ -342,7 +350,7 @@ class Evaluation:
     def _put(self, mine: _Step, *, last: bool) -> None:
         """The step counts, and is applied when another is to see it."""
         self._bound(mine)
-        before = {graph: self._exists(graph) for graph in (*mine.graphs(), *mine.there) if graph}
+        before = {graph: self._exists(graph) for graph in (*mine.graphs(), *mine.there, *mine.empty) if graph}
         shown = Change({}, {})
         removed: dict[str, frozenset[str]] = {}
         added: dict[str, frozenset[str]] = {}
@@ -365,10 +373,18 @@ class Evaluation:
                 self.edit.put(graph, gone, come)
                 removed[graph], added[graph] = frozenset(gone), frozenset(come)
         self.edit.there.update(mine.there)
+        for graph in mine.empty:
+            self.edit.empty(graph)
         if len(self.edit) > self.task.limit:
             raise _too_many(self.task.limit)
         if last:
             return
+        for graph in mine.empty:
+            lost = frozenset(self._content(graph, bounded=False))
+            removed[graph] = lost
+            if graph and graph == self.task.own:
+                alone = {one for one in lost if not self._said_by_others(one)}
+                removed[""] = removed.get("", frozenset()) | alone
         shown = _effective(self.store, Change(removed, added))
         self.done += len(shown)
         for graph, was in before.items():
@@ -389,12 +405,12 @@ class Evaluation:
             return True
         return self.store.contains_named_graph(NamedNode(graph))
 
-    def _content(self, graph: str) -> set[str]:
+    def _content(self, graph: str, *, bounded: bool = True) -> set[str]:
         name = NamedNode(graph) if graph else DefaultGraph()
         out: set[str] = set()
         for quad in self.store.quads_for_pattern(None, None, None, name):
             out.add(f"{quad.subject} {quad.predicate} {quad.object}")
-            if len(out) > self.task.limit:
+            if bounded and len(out) > self.task.limit:
                 raise _too_many(self.task.limit)
         return out
 
@@ -408,6 +424,8 @@ class _Step:
     removed: dict[str, set[str]]
     added: dict[str, set[str]]
     there: dict[str, bool]
+    empty: set[str]
+    """Graphs that say nothing afterwards; what else the step says of them comes before."""
 
     def graphs(self) -> list[str]:
         return list(dict.fromkeys((*self.removed, *self.added)))
