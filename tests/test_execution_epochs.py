@@ -193,6 +193,15 @@ def test_no_client_holds_every_epoch_there_is(store: Store, pool: Pool) -> None:
         count(pool, ids[3])
     assert found.value.which == "epochs" and found.value.retry_after > 500
     assert count(pool, ids[0])[1] == ids[0]
+    pool._leases.most = 16
+    assert count(pool, ids[3], client="one")[1] == ids[3]
+    for _ in range(3):
+        ids.append(add(store, len(ids)))
+        assert count(pool, ids[-1], client="one")[1] == ids[-1]
+    ids.append(add(store, len(ids)))
+    with pytest.raises(PoolBusy):
+        count(pool, ids[-1], client="one")
+    assert count(pool, ids[-1], client="another")[1] == ids[-1]
 
 
 def test_a_number_that_never_was_a_commit_is_gone(store: Store, pool: Pool) -> None:
@@ -201,5 +210,6 @@ def test_a_number_that_never_was_a_commit_is_gone(store: Store, pool: Pool) -> N
     for epoch in range(built):
         with pytest.raises(EpochGone):
             count(pool, epoch)
+    assert checkpoint.leased(store.state) == set()
     assert count(pool, built) == (1, built)
     assert count(pool) == (2, store.head)

@@ -15,7 +15,6 @@ from bench import hostile
 from sparql.log import Change
 from sparql.query.pool import (
     HAS_MEMORY_CAP,
-    NotAcceptable,
     Pool,
     PoolBusy,
     QueryFailed,
@@ -181,38 +180,38 @@ def test_two_hundred_hostile_queries_end_in_time_and_others_hardly_notice(linked
 @pytest.mark.soak
 def test_thousands_of_killed_queries_leave_the_server_as_it_was(linked: Path) -> None:
     def kill(pool: Pool, count: int) -> int:
-        left, ended = [count], [0]
-        lock = threading.Lock()
+        """How many of so many queries ran until their deadline of 0.1 s; no worker was free in time for the others."""
+        left, stopped = iter(range(count)), list[int]()
 
         def ask() -> None:
-            while True:
-                with lock:
-                    if left[0] <= 0:
-                        return
-                    left[0] -= 1
+            for n in left:
                 try:
                     pool.run(ENDLESS, deadline=0.1).read()
-                except (QueryTimeout, PoolBusy, WorkerLost, NotAcceptable):
-                    ended[0] += 1
+                except QueryTimeout:
+                    stopped.append(n)
+                except (PoolBusy, WorkerLost):
+                    continue
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
+        threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return ended[0]
+        return len(stopped)
+
+    def rested(pool: Pool) -> tuple[float, int]:
+        assert settled(lambda: pool.status()["workers"] == 8 and not pool.running(), 60)
+        return hostile.resident(), len(os.listdir("/proc/self/fd"))
 
     ends = time.monotonic() + 330
-    with Pool(linked, BASE, workers=8, spares=8) as pool:
-        assert settled(lambda: pool.status()["workers"] == 16, 60)
+    with Pool(linked, BASE, workers=4, spares=4) as pool:
         kill(pool, 200)
-        before, files, done = hostile.resident(), len(os.listdir("/proc/self/fd")), 0
+        (before, files), done = rested(pool), 0
         while done < 10_000 and time.monotonic() < ends:
-            assert kill(pool, 200) == 200
-            done += 200
-        assert settled(lambda: pool.status()["workers"] == 16 and not pool.running(), 60)
-        grown = (hostile.resident() - before) / before * 10_000 / done
-        print(f"{done} queries stopped; the server grew by {grown:.2%} for 10,000")
-        assert grown < 0.05
-        assert len(os.listdir("/proc/self/fd")) <= files + 4
-        assert threading.active_count() < 10
+            done += kill(pool, 200)
+        after, still_open = rested(pool)
+    grown = (after - before) / before * 10_000 / done
+    print(f"{done} queries stopped; the server grew by {grown:.2%} for 10,000")
+    assert done >= 2_000 and grown < 0.05
+    assert still_open <= files + 9  # each of 8 workers may have its memory looked at, or not yet
+    assert settled(lambda: threading.active_count() < 10)

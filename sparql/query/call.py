@@ -227,6 +227,8 @@ class Call:
                 self.state = SENDING
                 return self._answer
         except BaseException as wrong:
+            if isinstance(wrong, EpochGone) and self.epoch is not None:
+                pool._leases.drop(self.epoch)
             self.cancel()
             self.end(wrong)
             raise
@@ -240,7 +242,7 @@ class Call:
                 raise EpochAhead(asked, head)
             yield Wait(time.monotonic() + LOOK_SECONDS)
         if self.epoch is not None:
-            self._pool._leases.hold(self.epoch)
+            self._pool._leases.hold(self.epoch, self.client)
             self.pinned = self.epoch < head
 
     def _attempt(self, worker: Worker) -> Steps[Answer]:
