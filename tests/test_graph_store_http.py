@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -354,6 +356,47 @@ def test_a_token_writes_where_it_may_from_when_it_is_made_until_it_is_revoked(me
     tokens.revoke("own")
     tokens.revoke("reader")
     merged.engine.forget("token/own")
+
+
+def test_updates_of_many_clients_at_once_happen_one_after_another(merged: Endpoint) -> None:
+    merged.update(f"INSERT DATA {{ GRAPH <{G}> {{ <urn:a> <urn:n> 0 }} }}")
+    count = f"WITH <{G}> DELETE {{ ?s ?p ?n }} INSERT {{ ?s ?p ?m }} WHERE {{ ?s ?p ?n BIND(?n + 1 AS ?m) }}"
+
+    def client(_: int) -> list[int]:
+        with requests.Session() as session:
+            headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/sparql-update"}
+            url = merged.url + "sparql"
+            return [session.post(url, data=count, headers=headers, timeout=30).status_code for _ in range(5)]
+
+    with ThreadPoolExecutor(6) as threads:
+        assert [code for codes in threads.map(client, range(6)) for code in codes] == [200] * 30
+    assert '"30"' in get(merged).text
+
+
+def test_no_mutated_request_is_our_failure(merged: Endpoint) -> None:
+    dice = random.Random(1)
+    texts = (b"INSERT DATA { <x:a> <x:b> 1 }", b"WITH <x:g> DELETE { ?s ?p ?o } WHERE { }", b"<x:a> <x:b> [] .",
+             b"A <x:a> <x:b> 1 .", b'{"@id": "x:a"}')  # fmt: skip
+    kinds = ("text/turtle", "application/ld+json", "application/sparql-update", "application/rdf-patch",
+             "multipart/form-data; boundary=x", "text/turtle; charset=x", "")  # fmt: skip
+    paths = (
+        "store?graph=urn:g",
+        "store?default",
+        "store/a%2f",
+        "store?graph=%00",
+        "sparql",
+        "sparql?using-graph-uri=x",
+    )
+    statuses = set()
+    for _ in range(250):
+        data = bytearray(dice.choice(texts))
+        for _ in range(dice.randint(0, 3)):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        headers = {"Content-Type": dice.choice(kinds), "If-Match": dice.choice(("", "*", '"x"', "x"))}
+        headers = {name: value for name, value in headers.items() if value and dice.random() < 0.8}
+        method = dice.choice(("PUT", "POST", "PATCH", "DELETE", "GET"))
+        statuses.add(merged.send(method, dice.choice(paths), data=bytes(data), headers=headers).status_code)
+    assert max(statuses) < 500, statuses
 
 
 def test_a_page_elsewhere_cannot_have_a_browser_write(merged: Endpoint) -> None:

@@ -85,6 +85,17 @@ def test_users_see_no_system_graph_of_a_plain_store_and_those_who_keep_it_do(eng
     assert f"{BASE}system/cursor" in {row["g"].value for row in kept.store.query(graphs)}
 
 
+def test_an_update_that_needs_too_much_memory_ends_alone(folder: Path) -> None:
+    (folder / "graphtide.toml").write_text(SETTINGS + '[limits]\nquery_memory_bytes = "96MiB"\n')
+    digits = " ".join(f"VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}" for n in range(7))
+    text = "CONCAT(" + ", ".join(f"STR(?v{n})" for n in range(7)) + f", '{'x' * 300}')"
+    with Engine(folder) as engine:
+        with pytest.raises(Refused, match="query_memory_bytes") as refused:
+            write(engine, f"INSERT {{ :a :n ?n }} WHERE {{ SELECT (COUNT(DISTINCT {text}) AS ?n) {{ {digits} }} }}")
+        assert refused.value.code == "update-lost"
+        assert write(engine, "INSERT DATA { :a :b :c }").added == 1
+
+
 def test_a_store_stays_plain_or_merged(folder: Path) -> None:
     with Engine(folder) as engine:
         engine.sync()

@@ -24,7 +24,7 @@ STATUS = {
     "other-graph": 403, "no-such-graph": 404, "graph-exists": 409, "precondition-failed": 412, "too-many": 413,
     "too-large": 413, "unsupported-media-type": 415, "rejected": 422, "load-failed": 502, "busy": 503,
     "update-lost": 503, "update-timeout": 504, "DiskFull": 507,
-    "StoreError": 503, "ValueError": 400, "FactsError": 400, "unknown": 501,
+    "StoreError": 503, "ValueError": 400, "FactsError": 400, "unknown": 501, "failed": 500,
 }  # fmt: skip
 _UPDATE = {"no-such-graph": 409}
 """What is said otherwise of an update, whose URL is there."""

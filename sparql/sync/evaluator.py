@@ -157,6 +157,7 @@ class Evaluator:
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # an allocation that fails prints a page, with values of the graph in it
                 env={**kept, "PYTHONPATH": path},
             )
         finally:
@@ -242,6 +243,8 @@ def _answer(replica: Any, base: str, ask: dict[str, Any], document: bytes) -> tu
         return {"error": {"code": "too-deep", "message": "The update nests too deep."}}, [], True
     except (ValueError, SyntaxError) as wrong:
         return {"error": {"code": "update-error", "message": str(wrong)}}, [], done > MANY
+    except Exception as wrong:  # the outermost edge of one update: the next one must be heard
+        return {"error": {"code": "failed", "message": f"{type(wrong).__name__}: {wrong}"}}, [], True
     rows, parts = [], []
     for side in ("removed", "added", "whole"):
         for graph, found in getattr(edit, side).items():
