@@ -65,16 +65,12 @@ class XmlCounter(Counter):
 
 
 class JsonCounter(Counter):
-    """`{` after `[` or `,` begins a row, outside strings: the objects of a row's values come after `:`.
-
-    Between two rows that are not empty stands `}},{"` and a letter, which a string holds only with `\\` in it; so most
-    of the bytes need not be taken apart.
-    """
+    """`{` after `[` or `,` begins a row, outside strings: the objects of a row's values come after `:`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._started = self._quoted = False
-        self._escape = self._before = self._held = b""
+        self._quoted = False
+        self._before = self._escape = b""
 
     def add(self, data: bytes) -> int:
         if self._escape:
@@ -83,28 +79,13 @@ class JsonCounter(Counter):
             if (len(data) - len(data.rstrip(b"\\"))) % 2:
                 data, self._escape = data[:-1], b"\\"
             data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-        # Two bytes wait for what follows them, so that every `{` before them is seen with its surroundings.
-        data = self._held + data
-        self._held = data[-2:]
-        seen = self._before + data
-        if self._started and b"{}" not in seen:
-            self.rows += seen.count(b'}},{"', 0, len(seen) - 1)
-            self.rows -= seen.count(b'}},{"}') + seen.count(b'}},{",')  # a string that ends so
-            self._quoted ^= data.count(b'"', 0, max(0, len(data) - 2)) % 2 == 1
-        else:
-            self._take_apart(data[:-2])
-            self._started = self.rows > 0
-        self._before = seen[:-2][-3:]
-        return self.rows
-
-    def _take_apart(self, data: bytes) -> None:
         # A string left empty can go, and two that touch can become one: what is outside stays outside.
         pieces = data.translate(None, _JSON_NOISE).replace(b'""', b"").split(b'"')
-        outside = b'"'.join(pieces[self._quoted :: 2])
-        if not self._quoted and data[:1] == b"{":
-            outside = self._before[-1:] + outside
+        outside = self._before + b'"'.join(pieces[self._quoted :: 2])
         self._quoted ^= len(pieces) % 2 == 0
         self.rows += outside.count(b",{") + outside.count(b"[{")
+        self._before = outside[-1:] if not self._quoted else b""
+        return self.rows
 
 
 COUNTERS: dict[QueryResultsFormat, type[Counter]] = {
