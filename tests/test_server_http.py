@@ -518,7 +518,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_server_killed_at_random_under_load_is_ready_again_within_seconds(store: Store) -> None:
-    before = store.head
+    before, others = store.head, set((store.state / "workers").glob("*"))
     for n in range(20):
         running = start(store.state, prefixes={"e": BASE})
         workers: list[psutil.Process] = []
@@ -557,4 +557,4 @@ def test_a_server_killed_at_random_under_load_is_ready_again_within_seconds(stor
     assert store.head >= before + 80
     running = start(store.state)
     assert stop(running)[0] == 0
-    assert list((store.state / "workers").iterdir()) == []
+    assert set((store.state / "workers").iterdir()) <= others

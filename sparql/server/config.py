@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -85,7 +86,7 @@ class ServerConfig:
     otel_endpoint: str | None = None
     backups: Path | None = None
 
-    @property
+    @cached_property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         if self.host == "localhost":
