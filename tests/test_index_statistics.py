@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import RdfFormat, Store
 
-from sparql.index.following import merged
+from sparql.index.following import exact, merged
 from sparql.index.statistics import Counts, Statistics, counts, graphs, syncs
 from sparql.log import Change, Entry
 
@@ -80,7 +80,7 @@ def test_counts_kept_by_deltas_equal_a_full_recount_and_counts_made_anew(changes
         statistics = Statistics()
         history = entries(changes)
         for start in range(0, len(history), together):
-            entry = merged(history[start : start + together])
+            entry = exact(merged(history[start : start + together]), store)
             statistics.before(entry, store)
             entry.change.apply(store)
             statistics.apply(db, entry, store)
@@ -114,7 +114,7 @@ def test_a_plain_store_hides_its_system_graphs_and_an_empty_graph_is_counted_as_
     told = f"<{E}empty> {A} <https://w3id.org/graphtide/ns#Graph>"
     for change in (Change(added={f"{E}system/graphs": frozenset({told})}), Change(removed={f"{E}mine": frozenset(
         {f"<{E}a> <{E}p> <{E}b>"})})):  # fmt: skip
-        entry = Entry(1, 0, "", (), change)
+        entry = exact(Entry(1, 0, "", (), change), store)
         statistics.before(entry, store)
         change.apply(store)
         statistics.apply(db, entry, store)
@@ -134,7 +134,7 @@ def test_the_last_commit_of_each_source_is_known_from_the_journal_and_from_delta
     Change(added={journal: activity(1, "a") | activity(2, "a") | activity(1, "b")}).apply(store)
     db, statistics = rebuilt(store), Statistics()
     assert [(row[0][-1], row[1][-1]) for row in syncs(db)] == [("a", "2"), ("b", "1")]
-    entry = Entry(3, 2, "", (), Change(added={journal: activity(3, "b")}))
+    entry = exact(Entry(3, 2, "", (), Change(added={journal: activity(3, "b")})), store)
     statistics.before(entry, store)
     entry.change.apply(store)
     statistics.apply(db, entry, store)

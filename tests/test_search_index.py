@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pyoxigraph import RdfFormat, Store
 
 from sparql.index.folding import fold, humps, tokens
+from sparql.index.following import exact
 from sparql.index.importance import top
 from sparql.index.search import Search, rows, search
-from sparql.log import Change
+from sparql.log import Change, Entry
 
 E = "https://e.example/"
 RDF, RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
@@ -159,6 +160,22 @@ def test_after_any_deltas_the_index_equals_one_made_anew(deltas: list[tuple[froz
         change = Change({"": removed} if removed else {}, {"": added} if added else {})
         change.apply(store)
         follower.apply(db, SimpleNamespace(change=change), store)
+    anew = sqlite3.connect(":memory:")
+    follower.rebuild(anew, store)
+    assert rows(db) == rows(anew)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.frozensets(STATEMENTS, max_size=8), st.frozensets(STATEMENTS, max_size=8)), max_size=8))
+def test_after_exact_deltas_too_and_then_who_is_only_pointed_to_is_not_read_again(
+    deltas: list[tuple[frozenset[str], frozenset[str]]],
+) -> None:
+    store, db, follower = Store(), sqlite3.connect(":memory:"), Search()
+    follower.rebuild(db, store)
+    for n, (removed, added) in enumerate(deltas):
+        entry = exact(Entry(n + 1, n, "", (), Change({"": removed}, {"": added})), store)
+        entry.change.apply(store)
+        follower.apply(db, entry, store)
     anew = sqlite3.connect(":memory:")
     follower.rebuild(anew, store)
     assert rows(db) == rows(anew)

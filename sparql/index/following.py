@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from pyoxigraph import Store
+from pyoxigraph import Quad, Store
 
 from sparql import checkpoint, durable
 from sparql.log import Change, Entry, LogError, LogReader, read_head
@@ -36,6 +36,44 @@ FORMAT = 1
 log = logging.getLogger("graphtide.index")
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What one commit, or some that were merged, made of the graph: each statement of `change` made a difference.
+
+    `removed` and `added` are the same as quads. `change` names every graph that was written to, with or without effect.
+    """
+
+    id: int
+    time: str
+    change: Change
+    removed: Sequence[Quad]
+    added: Sequence[Quad]
+
+
+def exact(entry: Entry, store: Store) -> Exact:
+    """What `entry` will make of the store, which stands before it."""
+    change = entry.change
+    gone, there = _effective(change.removed, change, store, removed=True)
+    come, new = _effective(change.added, change, store, removed=False)
+    return Exact(entry.id, entry.time, Change(gone, come), there, new)
+
+
+def _effective(
+    side: Mapping[str, frozenset[str]], change: Change, store: Store, *, removed: bool
+) -> tuple[dict[str, frozenset[str]], list[Quad]]:
+    kept, quads = {}, []
+    for graph, statements in side.items():
+        # What is removed and added is there afterwards.
+        asked = list(statements - change.added.get(graph, frozenset())) if removed else list(statements)
+        found = []
+        for statement, quad in zip(asked, change.quads({graph: asked}), strict=True):  # type: ignore[dict-item]
+            if (quad in store) == removed:
+                found.append(statement)
+                quads.append(quad)
+        kept[graph] = frozenset(found)
+    return kept, quads
+
+
 class Follower(Protocol):
     """Keeps the tables of one index. `version` grows whenever what it keeps is not what the version before kept."""
 
@@ -45,15 +83,15 @@ class Follower(Protocol):
     def rebuild(self, db: sqlite3.Connection, store: Store) -> None:
         """The tables of the empty database are made, and are those of the store."""
 
-    def apply(self, db: sqlite3.Connection, entry: Entry, store: Store) -> None:
-        """The tables are those of the store, which stands at `entry`: one commit, or some that were merged."""
+    def apply(self, db: sqlite3.Connection, entry: Exact, store: Store) -> None:
+        """The tables are those of the store, which stands at `entry`."""
 
 
 @runtime_checkable
 class Foreseeing(Protocol):
     """A follower that also looks at the store before the entry is applied to it."""
 
-    def before(self, entry: Entry, store: Store) -> None: ...
+    def before(self, entry: Exact, store: Store) -> None: ...
 
 
 def merged(entries: Sequence[Entry]) -> Entry:
@@ -265,15 +303,16 @@ class Following:
         copy = self.copy
         assert copy is not None
         here = [kept for kept in live if kept.db is not None and kept.commit == copy.commit]
+        effect = exact(entry, copy.store)
         for kept in here:
             if isinstance(kept.follower, Foreseeing):
-                self._guarded(kept, partial(kept.follower.before, entry, copy.store))
+                self._guarded(kept, partial(kept.follower.before, effect, copy.store))
         copy.take(entry)
         for kept in here:
             if kept.db is not None:
-                self._guarded(kept, partial(self._applied, kept, kept.db, entry, copy.store))
+                self._guarded(kept, partial(self._applied, kept, kept.db, effect, copy.store))
 
-    def _applied(self, kept: _Kept, db: sqlite3.Connection, entry: Entry, store: Store) -> None:
+    def _applied(self, kept: _Kept, db: sqlite3.Connection, entry: Exact, store: Store) -> None:
         db.execute("BEGIN IMMEDIATE")
         try:
             kept.follower.apply(db, entry, store)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -25,7 +26,8 @@ from urllib.parse import unquote
 from pyoxigraph import Literal, NamedNode, Store
 
 from sparql.index.folding import fold, humps, spans, tokens
-from sparql.index.importance import DEFAULT, RDFS, TYPE, degrees, is_vocabulary, rank
+from sparql.index.following import Exact
+from sparql.index.importance import ABOVE, DEFAULT, RDFS, TYPE, degrees, is_vocabulary, rank
 
 LABELS = (
     f"{RDFS}label", "http://www.w3.org/2004/02/skos/core#prefLabel", "https://schema.org/name",
@@ -33,6 +35,7 @@ LABELS = (
     "http://purl.org/dc/elements/1.1/title", "http://usefulinc.com/ns/doap#name",
     "http://www.w3.org/2004/02/skos/core#altLabel",
 )  # fmt: skip
+_ABOVE = frozenset(term.value for term in ABOVE)
 _CALLED = ("label", "name", "title")
 SUBCLASS = NamedNode(f"{RDFS}subClassOf")
 SILENT = frozenset({"http://www.w3.org/2001/XMLSchema#boolean", "http://www.w3.org/2001/XMLSchema#base64Binary"})
@@ -185,7 +188,8 @@ class Search:
 
     def apply(self, db: sqlite3.Connection, entry: Commit, store: Store) -> None:
         """The tables are those of the store, which stands at `entry`."""
-        touched, classes, below = _touched(entry.change)
+        exact = isinstance(entry, Exact)
+        touched, classes, below, points = _touched(entry.change, exact=exact)
         for iri in below:
             db.execute("DELETE FROM search_subclass WHERE sub = ?", (iri,))
             for quad in store.quads_for_pattern(NamedNode(iri), SUBCLASS, None, DEFAULT):
@@ -197,6 +201,7 @@ class Search:
             of_it = any(True for _ in store.quads_for_pattern(None, TYPE, NamedNode(iri), DEFAULT))
             if row is None or not of_it or not row[0]:
                 touched.add(iri)
+        touched |= _point(db, {iri: n for iri, n in points.items() if iri not in touched})
         for iri in sorted(touched):
             _refresh(db, iri, _thing(store, iri))
 
@@ -319,12 +324,17 @@ def _label(iri: str, said: Sequence[tuple[str, str, str, int]]) -> str:
     return min(names, key=order)[1] if names else local(iri)
 
 
-def _touched(change: Any) -> tuple[set[str], set[str], set[str]]:
-    """(nodes whose rows may differ, classes of which something is or is no more, classes with other superclasses)."""
+def _touched(change: Any, *, exact: bool) -> tuple[set[str], set[str], set[str], Counter[str]]:
+    """(nodes whose rows may differ, classes of which something is or is no more, classes with other superclasses,
+    by how many more statements a node is pointed to where that is all there is to it).
+
+    Only of an `exact` change, of which every statement makes a difference, can the last be told.
+    """
+    points: Counter[str] = Counter()
     touched: set[str] = set()
     classes: set[str] = set()
     below: set[str] = set()
-    for graphs in (change.removed, change.added):
+    for graphs, sign in ((change.removed, -1), (change.added, 1)):
         for statement in graphs.get("", ()):
             subject, predicate, value = statement.split(" ", 2)
             if subject.startswith("<") and not subject.startswith("<<"):
@@ -332,8 +342,34 @@ def _touched(change: Any) -> tuple[set[str], set[str], set[str]]:
                 if predicate[1:-1] == SUBCLASS.value:
                     below.add(subject[1:-1])
             if value.startswith("<") and not value.startswith("<<"):
-                (classes if predicate[1:-1] == TYPE.value else touched).add(value[1:-1])
-    return touched, classes, below
+                if predicate[1:-1] == TYPE.value:
+                    classes.add(value[1:-1])
+                elif not exact or predicate[1:-1] in _ABOVE or value == subject:
+                    touched.add(value[1:-1])
+                else:
+                    points[value[1:-1]] += sign
+    return touched, classes, below, points
+
+
+def _point(db: sqlite3.Connection, points: Mapping[str, int]) -> set[str]:
+    """So many more statements point to each node, or fewer. Returns those that have to be looked at as a whole."""
+    whole, counted, asked = set(points), [], list(points)
+    for start in range(0, len(asked), 500):
+        part = asked[start : start + 500]
+        for iri, row, incoming, outgoing, vocabulary in db.execute(
+            "SELECT iri, id, incoming, outgoing, vocabulary FROM search_entity "
+            f"WHERE iri IN ({','.join('?' * len(part))})",
+            part,
+        ):
+            now = incoming + points[iri]
+            if vocabulary:  # whatever points to it; but what nothing points to may be there no more
+                whole -= {iri} if points[iri] >= 0 else set()
+            elif now > 0 and rank(now + outgoing) == rank(incoming + outgoing):
+                whole.discard(iri)
+                if now != incoming:
+                    counted.append((now, now + outgoing, row))
+    db.executemany("UPDATE search_entity SET incoming = ?, importance = ? WHERE id = ?", counted)
+    return whole
 
 
 def _id(thing: _Thing) -> int:

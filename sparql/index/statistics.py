@@ -17,7 +17,8 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store
 
 from ontology.facts import GT, PROV, RDF
-from sparql.log import Change, Entry
+from sparql.index.following import Exact
+from sparql.log import Change
 from sparql.names import GRAPHS
 
 TYPE = NamedNode(RDF + "type")
@@ -98,21 +99,17 @@ class Statistics:
         db.executemany("INSERT INTO void_graph VALUES (?, ?)", graphs.items())
         _sync(db, store, [_activity(quad) for quad in store.quads_for_pattern(None, USED, None) if _journal(quad)])
 
-    def before(self, entry: Entry, store: Store) -> None:
+    def before(self, entry: Exact, store: Store) -> None:
         """What the counts need to know of the store before `entry`."""
         seen = self._seen = _Seen()
-        change = entry.change
-        added, removed = set(change.quads(change.added)), set(change.quads(change.removed))
-        for quad in removed - added:
-            if quad in store:
-                _note(seen, quad, -1)
-        for quad in added:
-            if quad not in store:
-                _note(seen, quad, 1)
-        seen.told = _told(change)
+        for quad in entry.removed:
+            _note(seen, quad, -1)
+        for quad in entry.added:
+            _note(seen, quad, 1)
+        seen.told = _told(entry.change)
         _look(seen, store)
 
-    def apply(self, db: sqlite3.Connection, entry: Entry, store: Store) -> None:
+    def apply(self, db: sqlite3.Connection, entry: Exact, store: Store) -> None:
         """The counts are those of the store, which stands at `entry`."""
         seen, self._seen = self._seen, _Seen()
         _apply_terms(db, seen, store)
@@ -193,15 +190,31 @@ def _keys(quad: Quad) -> Iterator[tuple[Term, Term, Term]]:
     yield None, quad.predicate, quad.object
 
 
+def _find(there: dict[tuple[Term, Term, Term], bool], quad: Quad, store: Store) -> None:
+    """What is there of a quad's terms: where a term is with this property, it is."""
+    for key, wider in (
+        ((quad.subject, quad.predicate, None), (quad.subject, None, None)),
+        ((None, quad.predicate, quad.object), (None, None, quad.object)),
+    ):
+        if key not in there:
+            there[key] = there.get(wider) is not False and _any(store, key)
+        if there[key]:
+            there[wider] = True
+        elif wider not in there:
+            there[wider] = _any(store, wider)
+
+
+def _any(store: Store, key: tuple[Term, Term, Term]) -> bool:
+    return next(store.quads_for_pattern(*key, DEFAULT), None) is not None
+
+
 def _look(seen: _Seen, store: Store) -> None:
     """What is there of all that the delta touches: of what it removes from, something is."""
     for quad in seen.removed:
         for key in _keys(quad):
             seen.there[key] = True
     for quad in seen.added:
-        for key in _keys(quad):
-            if key not in seen.there:
-                seen.there[key] = next(store.quads_for_pattern(*key, DEFAULT), None) is not None
+        _find(seen.there, quad, store)
     retyped = {quad.subject for quads in (seen.removed, seen.added) for quad in quads if quad.predicate == TYPE}
     for subject in {quad.subject for quads in (seen.removed, seen.added) for quad in quads}:
         if seen.there.get((subject, TYPE, None), seen.there[subject, None, None]):
@@ -216,9 +229,7 @@ def _look(seen: _Seen, store: Store) -> None:
 def _apply_terms(db: sqlite3.Connection, seen: _Seen, store: Store) -> None:
     now = seen.now = {key: True for quad in seen.added for key in _keys(quad)}
     for quad in seen.removed:
-        for key in _keys(quad):
-            if key not in now:
-                now[key] = next(store.quads_for_pattern(*key, DEFAULT), None) is not None
+        _find(now, quad, store)
     total: Counter[str] = Counter(triples=len(seen.added) - len(seen.removed))
     properties: dict[Term, list[int]] = defaultdict(lambda: [0, 0, 0])
     for quads, sign in ((seen.added, 1), (seen.removed, -1)):
