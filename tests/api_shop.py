@@ -15,8 +15,6 @@ from typing import Any
 import requests
 
 from sparql.client import WriterClient
-from sparql.index.following import Following
-from sparql.index.search import Search
 
 BASE = "https://e.example/"
 TOKEN = "let-me-in"
@@ -120,27 +118,20 @@ def writer(dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def server(dir: Path, **options: Any) -> Iterator[Shop]:
-    """The folder is served. Without a search index unless one is asked for."""
+    """The folder is served; its index is there soon."""
     options = {"token": TOKEN, "workers": 1, "spares": 0, **options}
-    process = subprocess.Popen(
-        [sys.executable, "-c", START, str(dir / ".graphtide"), repr(options)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ},
-    )  # fmt: skip
+    log = dir.with_name(f"{dir.name}.server.log")
+    with log.open("ab") as errors:  # a pipe that nobody reads would stop the server when it is full
+        process = subprocess.Popen(
+            [sys.executable, "-c", START, str(dir / ".graphtide"), repr(options)],
+            stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ},
+        )  # fmt: skip
     try:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
         url = next((line.split()[1] for line in process.stdout if line.startswith("READY")), None)
-        assert url is not None, process.stderr.read()
+        assert url is not None, log.read_text()
         yield Shop(dir, url)
     finally:
         process.terminate()
-        _, errors = process.communicate(timeout=20)
-        assert "Traceback" not in errors, errors
-
-
-def indexed(dir: Path) -> None:
-    """The search index stands at the newest commit, whoever else keeps it."""
-    state = dir / ".graphtide"
-    if not (state / "index").exists():
-        following = Following(state, BASE, [Search()])
-        following.round()
-        following.close()
+        process.wait(20)
+        assert "Traceback" not in log.read_text(), log.read_text()[-5000:]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api_shop import BASE, Shop, indexed, server, write, writer
+from tests.api_shop import BASE, Shop, server, write, writer
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 DEPENDS = "https://w3id.org/graphtide/ns#dependsOn"
@@ -22,7 +22,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with writer(dir):
         pass
     with server(dir) as found:
-        indexed(dir)
         found.until("/api/search", lambda page: page["behind"] == 0, q="checkout")
         yield found
 

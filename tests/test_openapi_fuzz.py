@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_shop import TOKEN, Shop, indexed, server, write, writer
+from tests.api_shop import TOKEN, Shop, server, write, writer
 
 # What a client got wrong may be said by any of these; what is not there now, by the last.
 CONFIG = """
@@ -34,7 +34,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     dir = tmp_path_factory.mktemp("shop")
     write(dir)
     with writer(dir), server(dir, workers=2, deadline=3.0) as found:
-        indexed(dir)
         found.until("/api/search", lambda page: True, q="checkout")
         yield found
 
