@@ -187,6 +187,14 @@ def _told(name: str, statements: Iterable[str]) -> list[str]:
     return [line[1 : line.index(">")] for line in statements if line.endswith(_THERE)]
 
 
+def find_graphs(store: Store) -> None:
+    """Graphs that are said to be there are, after a load from quads, which cannot say so of an empty one."""
+    for quad in list(store.quads_for_pattern(None, NamedNode(RDF + "type"), NamedNode(GT + "Graph"), None)):
+        where, graph = quad.graph_name, quad.subject
+        if isinstance(where, NamedNode) and where.value.endswith(GRAPHS) and isinstance(graph, NamedNode):
+            store.add_graph(graph)
+
+
 def _data(graphs: Mapping[str, Iterable[str]]) -> str:
     found = []
     for graph, statements in graphs.items():

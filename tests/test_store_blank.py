@@ -13,6 +13,7 @@ from sparql import checkpoint as checkpoints
 from sparql import log
 from sparql.log import Change, LogReader
 from sparql.names import Names
+from sparql.query import warm
 from sparql.store import Store, open_store
 
 BASE = "https://blank.example/"
@@ -103,5 +104,8 @@ def test_an_emptied_graph_is_gone_and_one_that_is_said_to_be_there_is_there(tmp_
         assert store.exists(G)
         copy = replica(tmp_path / "s", tmp_path / "copy")
         assert copy.contains_named_graph(NamedNode(G))
+        store.checkpoint()
+        held = warm.hold(store.state, tmp_path / "held", BASE, 2**30)
+        assert held.store.contains_named_graph(NamedNode(G))
         commit(store, {NAMES.graphs: {THERE}}, {})
         assert not store.exists(G)

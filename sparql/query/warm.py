@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyoxigraph import RdfFormat, Store
 
-from sparql.log import LogError, LogReader, read_head
+from sparql.log import LogError, LogReader, find_graphs, read_head
 
 # The engine keeps what was removed in memory: after so many statements, or this share of the graph, begin afresh.
 WORN_STATEMENTS, WORN_SHARE = 200_000, 0.25
@@ -60,6 +60,7 @@ def hold(state: Path, folder: Path, base: str, most_bytes: int) -> Held:
         child.kill()
         child.wait()
         shutil.rmtree(folder, ignore_errors=True)
+    find_graphs(store)
     gc.collect()
     return Held(store, about["commit"], about["time"], about["quads"])
 

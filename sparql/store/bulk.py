@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyoxigraph
-from pyoxigraph import NamedNode, RdfFormat
+from pyoxigraph import RdfFormat
 
-from ontology.facts import GT, RDF
+from ontology.facts import GT
 from sparql import durable
-from sparql.names import GRAPHS, Names
+from sparql.log import find_graphs
+from sparql.names import Names
 
 LOOK = 64 * 2**20  # bytes between looks at the free space
 
@@ -28,10 +29,7 @@ def load(dest: Path, pieces: Iterable[bytes], own: bytes, room: Callable[[], Non
         if source.wrong is not None:
             raise source.wrong from None
         raise wrong
-    for quad in list(fresh.quads_for_pattern(None, NamedNode(RDF + "type"), NamedNode(GT + "Graph"), None)):
-        where, graph = quad.graph_name, quad.subject
-        if isinstance(where, NamedNode) and where.value.endswith(GRAPHS) and isinstance(graph, NamedNode):
-            fresh.add_graph(graph)  # N-Quads cannot say that a graph is there and empty
+    find_graphs(fresh)
     fresh.flush()
 
 
