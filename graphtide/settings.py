@@ -107,6 +107,8 @@ class Server:
     trusted_proxies: tuple[str, ...] = ()
     service_allow: tuple[str, ...] = ()
     load_allow: tuple[str, ...] = ()
+    context_allow: tuple[str, ...] = ()
+    imports_allow: tuple[str, ...] = ()
     allow_private: tuple[str, ...] = ()
     log: str = "text"
     access_log: bool = False

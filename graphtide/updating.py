@@ -44,7 +44,7 @@ class Updates:
         request = {
             "do": "update", "text": str(ask.get("text", "")), "default_graphs": list(ask.get("default_graphs") or ()),
             "named_graphs": list(ask.get("named_graphs") or ()), "within": within,
-            "prefixes": dict(self.engine.project.prefixes), "load": self._load(),
+            "prefixes": dict(self.engine.project.prefixes), "load": self._load(), "needed": self._needed(),
         }  # fmt: skip
         with self._my_turn() as ends:
             return self._done(
@@ -74,7 +74,7 @@ class Updates:
             raise Refused("bad-request", f"The documents cannot be read: {wrong}.") from wrong
         request = {
             "do": "document", "graph": target, "documents": [(kind, len(data)) for kind, data in documents],
-            "stable": method == "PUT", "against": ask.get("against"),
+            "stable": method == "PUT", "against": ask.get("against"), "needed": self._needed(),
         }  # fmt: skip
         with self._my_turn() as ends:
 
@@ -143,6 +143,15 @@ class Updates:
         return {
             "allow": list(server.load_allow), "private": list(server.allow_private), "bytes": limits.load_bytes,
             "seconds": limits.load_seconds,
+        }  # fmt: skip
+
+    def _needed(self) -> dict[str, Any] | None:
+        server, limits = self.engine.settings.server, self.engine.settings.limits
+        if not server.context_allow and not server.imports_allow:
+            return None
+        return {
+            "contexts": list(server.context_allow), "imports": list(server.imports_allow),
+            "private": list(server.allow_private), "bytes": limits.load_bytes, "seconds": limits.load_seconds,
         }  # fmt: skip
 
     @contextmanager

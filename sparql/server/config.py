@@ -66,6 +66,8 @@ class ServerConfig:
     trusted_proxies: tuple[str, ...] = ()
     service_allow: tuple[str, ...] = ()
     load_allow: tuple[str, ...] = ()
+    context_allow: tuple[str, ...] = ()
+    imports_allow: tuple[str, ...] = ()
     allow_private: tuple[str, ...] = ()
     service_seconds: float = 10.0
     service_bytes: int = 16 * 2**20
@@ -121,7 +123,8 @@ class ServerConfig:
             tokens = Tokens(self.state, self.token)
             readers = self.token is not None or any(token.reads for token in tokens.list())
             Outgoing(self.service_allow, allow_private=self.allow_private)
-            Outgoing(self.load_allow)
+            for allow in (self.load_allow, self.context_allow, self.imports_allow):
+                Outgoing(allow)
             for proxy in self.trusted_proxies:
                 if addresses.network(proxy) is None:
                     raise ValueError(f"trusted_proxies: {proxy!r} is not an address or a network such as 10.0.0.0/8.")

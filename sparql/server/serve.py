@@ -85,8 +85,11 @@ def opened(config: ServerConfig) -> list[str]:
         found.append(f"SERVICE may ask {', '.join(config.service_allow)}.")
     if config.load_allow:
         found.append(f"LOAD may fetch from {', '.join(config.load_allow)}.")
+    if config.context_allow or config.imports_allow:
+        listed = ", ".join((*config.context_allow, *config.imports_allow))
+        found.append(f"Documents may have contexts and imports from {listed}.")
     if config.allow_private:
-        found.append(f"Of what is not public, both may reach {', '.join(config.allow_private)}.")
+        found.append(f"Of what is not public, they may reach {', '.join(config.allow_private)}.")
     if config.otel_endpoint:
         found.append(f"Traces go to {config.otel_endpoint.rpartition('@')[2]}.")
     return found

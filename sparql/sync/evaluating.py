@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyoxigraph
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, QuerySolutions, Triple
@@ -21,6 +21,9 @@ from sparql.names import Names
 from sparql.store import reading
 from sparql.sync import template
 from sparql.syntax import SyntaxProblem, parse, tree, walk
+
+if TYPE_CHECKING:
+    from sparql.sync.needed import Needed
 
 KEPT = 20  # statements that are quoted as kept
 
@@ -107,6 +110,7 @@ class Task:
     within: str | None = None
     limit: int = 500_000
     fetch: Fetch | None = None
+    needed: Needed | None = None
 
 
 def read(task: Task) -> tree.Update:
@@ -452,6 +456,19 @@ def _too_many(limit: int) -> Refused:
 
 def statements(data: bytes, kind: str, base: str, task: Task, names: Names, *, stable: bool = False) -> set[str]:
     """What an RDF document says, blank nodes renamed. Raises Refused; see `sparql.sync.document`."""
-    from sparql.sync.document import said
+    from sparql.sync.document import FORMATS, said
 
-    return said(data, kind, base, names if task.own is not None else None, task.limit, stable=stable)
+    def read(data: bytes, kind: str, base: str) -> set[str]:
+        if task.needed is not None and kind.partition(";")[0].strip().lower() == "application/ld+json":
+            data = task.needed.inlined(data, base)
+        return said(data, kind, base, names if task.own is not None else None, task.limit, stable=stable)
+
+    if task.needed is None:
+        return read(data, kind, base)
+    from sparql.sync.needed import NotHad
+
+    try:
+        found = read(data, kind, base)
+        return found | task.needed.imported(found, read, ", ".join(FORMATS))
+    except NotHad as no:
+        raise Refused("not-had", str(no)) from no

@@ -217,6 +217,10 @@ def _answer(replica: Any, base: str, ask: dict[str, Any], document: bytes) -> tu
             ask.get("text", ""), ask.get("against") or base, ask.get("prefixes", {}), ask.get("default_graphs", ()),
             ask.get("named_graphs", ()), ask.get("own"), ask.get("within"), ask["limit"],
         )  # fmt: skip
+        if ask.get("needed") is not None:
+            from sparql.sync.needed import needed
+
+            task.needed = needed(ask["needed"])
         if ask["do"] == "document":
             edit = Edit()
             for kind, size in ask["documents"]:
