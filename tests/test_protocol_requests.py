@@ -88,7 +88,7 @@ def test_the_dataset_is_taken_from_the_url_and_from_the_form(server: Served, whe
         ("POST", "/sparql", b"#" * 100_001, {"Content_Type": DIRECT}, 413, "too-long"),
         ("POST", "/sparql", b"x", {"Content_Type": DIRECT, "Content_Encoding": "br"}, 415, "unsupported-coding"),
         ("POST", "/sparql", b"x", ZIPPED, 400, "bad-coding"),
-        ("POST", "/sparql", gzip.compress(b"ASK {}")[:-1], ZIPPED, 400, "bad-coding"),
+        ("POST", "/sparql", gzip.compress(b"ASK {}", mtime=0)[:-1], ZIPPED, 400, "bad-coding"),
         ("POST", "/sparql", gzip.compress(b" " * 50_000_000), ZIPPED, 413, "too-long"),
         ("GET", "/sparql?query=ASK{}", None, {"Expect": "miracles"}, 417, "expectation"),
         ("GET", "/sparql?query=ASK{}", None, {"Accept_Encoding": "identity;q=0, compress"}, 406, "no-coding"),
