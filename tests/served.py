@@ -16,6 +16,7 @@ import uvicorn
 
 from sparql.server.app import create_app
 from sparql.server.config import ServerConfig
+from sparql.server.connections import Connections
 from sparql.server.serve import bind
 from sparql.server.serving import Serving
 
@@ -26,7 +27,12 @@ class Served(uvicorn.Server):
     def __init__(self, state: Path, base: str, **options: Any) -> None:
         config = ServerConfig(state, base, **{"port": 0, "workers": 1, "spares": 0, **options})
         self.app = create_app(config)
-        super().__init__(uvicorn.Config(self.app, log_level="critical", lifespan="on", proxy_headers=False))
+        connection = Connections(config, self.serving.metrics).protocol()
+        super().__init__(
+            uvicorn.Config(
+                self.app, http=connection, ws="none", log_level="critical", lifespan="on", proxy_headers=False
+            )
+        )
         self.listener = bind(config)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://localhost:{self.port}/"
@@ -95,7 +101,10 @@ def hear(peer: socket.socket, *, head: bool = False) -> Reply:
                 return Reply(status, headers, body, False, raw)
             rest += got
         line, _, rest = rest.partition(b"\r\n")
-        size = int(line, 16)
+        try:
+            size = int(line, 16)
+        except ValueError:
+            return Reply(status, headers, body, False, raw)
         while len(rest) < size + 2:
             got = _recv(peer)
             if not got:

@@ -106,7 +106,7 @@ _ALIASES = {
     "arrows": (ARROW,),
     "ipc": (ARROW,),
 }
-_QUALITY = re.compile(r"\s*([^;,\s]+)\s*((?:;[^,]*)?)")
+_QUALITY = re.compile(r"([^;,\s]+)\s*((?:;[^,]*)?)")  # no blanks before it: a run of them would cost its square
 _Q = re.compile(r";\s*q\s*=\s*([0-9.]+)", re.IGNORECASE)
 _VERSION = re.compile(r";\s*version\s*=\s*\"?1\.2(?:-basic)?\"?\s*(?:;|$)", re.IGNORECASE)
 

@@ -64,6 +64,7 @@ class _Bounded(HttpToolsProtocol):
         self._head = 0
         self._in_head = True
         self._late: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -76,6 +77,8 @@ class _Bounded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_time()
+        if self._unread is not None:
+            self._unread.cancel()
         if self._entered is not None:
             self.of.leave(self._entered)
             self._entered = None
@@ -115,6 +118,16 @@ class _Bounded(HttpToolsProtocol):
         self._in_head, self._head = True, 0
         super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.of.config.body_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "not-http", "This is not a request of HTTP/1.1.")
 
@@ -133,6 +146,14 @@ class _Bounded(HttpToolsProtocol):
             self._refuse(408, "too-slow", f"The headers did not come within {seconds:g} s.")
 
     def _refuse(self, status: int, code: str, detail: str, more: str = "") -> None:
+        if (
+            self.cycle is not None
+            and not self.cycle.response_complete
+            and (self._in_head or self.cycle.response_started)
+        ):
+            # What is wrong came behind a request that is being answered: a refusal would stand inside that answer.
+            self.transport.close()
+            return
         phrase = {
             400: "Bad Request",
             408: "Request Timeout",

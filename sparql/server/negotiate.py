@@ -12,7 +12,7 @@ IDENTITY = "identity"
 # Their bytes are compressed, or are read by column and not as text.
 COMPRESSED = frozenset(("parquet", "arrow"))
 
-_ITEM = re.compile(r"\s*([^;,\s]+)\s*((?:;[^,]*)?)")
+_ITEM = re.compile(r"([^;,\s]+)\s*((?:;[^,]*)?)")  # no blanks before it: a run of them would cost its square
 _Q = re.compile(r";\s*q\s*=\s*([0-9.]+)", re.IGNORECASE)
 _TAG = re.compile(r'(?:W/)?"([^"]*)"')
 

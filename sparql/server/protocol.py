@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ QUERIES = f"{FORM}, {DIRECT}"
 # RFC 10008, 3: what a QUERY may carry; Accept-Post says the same of POST (LDP 7.1).
 ACCEPTS = {"Accept-Query": QUERIES, "Accept-Post": f"{QUERIES}, {UPDATE}"}
 LONGEST_URL = 60_000  # httptools reads none of 65,536 bytes
-BODY_SECONDS = 60.0
+LONGEST_HEADER = 4096
 MOST_FIELDS = 1000
 _QUERY = {"query"}
 _UTF8 = ("utf-8", "utf8", "us-ascii")
@@ -91,6 +90,10 @@ def head(scope: Scope) -> Head:
         if key is not None:
             text = value.decode("latin-1")
             found[key] = f"{found[key]}, {text}" if key in found else text
+    for key in ("accept", "coding", "kind"):
+        if len(found.get(key, "")) > LONGEST_HEADER:
+            detail = f"A header that says what is taken or sent is longer than {LONGEST_HEADER:,} bytes."
+            raise Problem(431, "head-too-long", detail)
     kind, _, parameters = found.get("kind", "").partition(";")
     charset = "utf-8"
     if parameters:
@@ -129,7 +132,7 @@ _WANTED = {
 async def read(scope: Scope, receive: Receive, longest: int, longest_update: int) -> Asked | Changing | Nothing:
     """What an HTTP request asks: a query of `longest` bytes at most, or an update of `longest_update`.
 
-    Raises Problem with 400, 405, 406, 408, 411, 413, 414, 415 or 417.
+    Raises Problem with 400, 405, 406, 411, 413, 414, 415 or 417.
     """
     method: str = scope["method"]
     if method not in METHODS:
@@ -221,7 +224,7 @@ def _wanted(given: Sequence[str]) -> Mapping[str, str]:
 
 
 async def body(request: Request, longest: int) -> bytes:
-    """The request's body. Raises Problem 413 as soon as it is longer than `longest`, 408 when it does not come."""
+    """The request's body. Raises Problem 413 as soon as it is longer than `longest`."""
     return await _whole(head(request.scope), request.receive, longest)
 
 
@@ -233,16 +236,11 @@ async def _whole(said: Head, receive: Receive, longest: int) -> bytes:
         raise Problem(413, "too-long", f"The body is longer than {longest:,} bytes.")
     if more:
         parts = bytearray(data)
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while more:
-                    data, more = await _next(receive)
-                    parts += data
-                    if len(parts) > longest:
-                        raise Problem(413, "too-long", f"The body is longer than {longest:,} bytes.")
-        except TimeoutError:
-            headers = {"Connection": "close"}
-            raise Problem(408, "slow", f"The body was not here after {BODY_SECONDS:g} s.", headers=headers) from None
+        while more:
+            data, more = await _next(receive)
+            parts += data
+            if len(parts) > longest:
+                raise Problem(413, "too-long", f"The body is longer than {longest:,} bytes.")
         data = bytes(parts)
     if said.content_coding in ("", "identity"):
         return data

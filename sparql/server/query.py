@@ -35,6 +35,8 @@ from sparql.server.serving import Serving
 # An answer waits so long for the commits it stands at to be read, and is tagged with its own commit otherwise.
 FOLLOW_SECONDS = 0.05
 LEAST_SECONDS = 10.0
+# Characters of a query that are read on the event loop: a millisecond is about a thousand of them.
+LONGEST_READ = 16 * 1024
 
 
 def routes(serving: Serving) -> list[Route]:
@@ -85,6 +87,10 @@ class SparqlEndpoint:
     async def _query(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
         require_read(Request(scope), self.config)
         ends = time.monotonic() + min(asked.seconds or self.config.deadline, self.config.deadline)
+        if len(asked.query) > LONGEST_READ and not self.calling.outgoing.allow:
+            # Reading it here would keep others waiting: its worker does, and nothing is known of what it depends on.
+            await self._run(asked, _Unsteady(), ends, scope, receive, send, admitted=False)
+            return
         reading = self._reading(asked)
         name = asked.formats.get(reading.kind)
         if name is None or not results.BY_NAME[name].writes(reading.kind):
@@ -196,7 +202,15 @@ class SparqlEndpoint:
             await asyncio.sleep(0.01)
 
     async def _run(
-        self, asked: Asked, marking: answers.Marking, ends: float, scope: Scope, receive: Receive, send: Send
+        self,
+        asked: Asked,
+        marking: answers.Marking,
+        ends: float,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        admitted: bool = True,
     ) -> None:
         call = self.serving.pool.call(
             asked.query,
@@ -207,7 +221,7 @@ class SparqlEndpoint:
             client=client_of(Request(scope)),
             epoch=asked.epoch,
             least=asked.least,
-            admitted=True,
+            admitted=admitted,
         )
         await AnswerResponse(call, asked, self.sizes, marking)(scope, receive, send)
 

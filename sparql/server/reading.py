@@ -13,7 +13,7 @@ from sparql.syntax import Footprint, Query, SyntaxProblem, parse, reads, walk
 from sparql.syntax.tree import Ask, Call, Construct, Describe, Iri, Repeat
 from sparql.syntax.tree import Query as Tree
 
-MOST_TEXTS, MOST_SHAPES, MOST_NAMES = 2048, 256, 64
+MOST_TEXTS, MOST_SHAPES, MOST_NAMES = 2048, 256, 16
 LONGEST_SHAPE = 8192
 
 _PROLOGUE = re.compile(r"(?:\s+|#[^\n\r]*|BASE\s*<[^<>\s]*>|PREFIX\s*[^\s:]*:\s*<[^<>\s]*>)*", re.IGNORECASE)
@@ -77,6 +77,8 @@ class Readings:
         found = self._texts.get(text)
         if found is None:
             found = self._by_shape(text)
+            if len(text) > LONGEST_SHAPE:
+                return found
             self._texts[text] = found
             if len(self._texts) > MOST_TEXTS:
                 self._texts.popitem(last=False)
