@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from urllib.parse import urlencode
 
-from bench.figure import Figure, percentile
+from bench.figure import Figure, percentile, ratios
+from bench.query import free_port, serving
 from sparql.query.pool import NotAcceptable, Pool, QueryFailed
 from sparql.store import open_store
 
@@ -214,27 +221,81 @@ def resident() -> float:
     return 0.0
 
 
-def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
-    """How long past their deadline hostile queries end, and what a modest client notices."""
+def asked_over_http(port: int, asked: list[tuple[str, str]], deadline: float, late: Queue[list[float]]) -> None:
+    """Puts the seconds past the deadline of each query, from its request to the end of its body, whole or cut."""
+    found = []
+    for _, query in asked:
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        body = urlencode({"query": query, "timeout": deadline, "format": "csv" if "CONSTRUCT" not in query else "nt"})
+        began = time.monotonic()
+        with suppress(HTTPException, ConnectionError):
+            connection.request("POST", "/sparql", body, {"Content-Type": "application/x-www-form-urlencoded"})
+            answer = connection.getresponse()
+            while answer.read1(2**18):
+                pass
+        found.append(time.monotonic() - began - deadline)
+        connection.close()
+    late.put(found)
+
+
+def beside_over_http(port: int, stop: Event, times: Queue[list[float]]) -> None:
+    """Puts the milliseconds of a small query, asked again and again from another address until it is told to stop."""
+    found = []
+    connection = HTTPConnection("127.0.0.1", port, timeout=60, source_address=("127.0.0.2", 0))
+    number = 0
+    while not stop.wait(0.005):
+        number += 1  # another text each time, for an answer that is kept says nothing
+        began = time.perf_counter()
+        connection.request("GET", "/sparql?" + urlencode({"query": f"{MODEST} #{number}", "format": "csv"}))
+        answer = connection.getresponse()
+        assert answer.read().count(b"\r\n") == 10 and answer.status == 200
+        found.append((time.perf_counter() - began) * 1e3)
+    times.put(found)
+
+
+def round_over_http(port: int, clients: int, deadline: float) -> tuple[list[float], list[float]]:
+    """(seconds past the deadline of every hostile query, milliseconds of each small one beside them)."""
+    late: Queue[list[float]] = multiprocessing.Queue()
+    times: Queue[list[float]] = multiprocessing.Queue()
+    stop = multiprocessing.Event()
     asked = queries()
+    modest = multiprocessing.Process(target=beside_over_http, args=(port, stop, times))
+    modest.start()
+    hostile = [
+        multiprocessing.Process(target=asked_over_http, args=(port, asked[n::clients], deadline, late))
+        for n in range(clients)
+    ]
+    for one in hostile:
+        one.start()
+    if not hostile:
+        time.sleep(5)
+    found = [each for _ in hostile for each in late.get(timeout=900)]
+    stop.set()
+    beside = times.get(timeout=60)
+    for one in (modest, *hostile):
+        one.join()
+    return found, beside
+
+
+def figures(out: Path, *, rounds: int, minutes: float) -> list[Figure]:
+    """How long past their deadline hostile queries end over HTTP, and what a modest client notices."""
+    late, calm, harried = [], [], []
     with tempfile.TemporaryDirectory(dir=out) as scratch:
-        state = linked(Path(scratch) / ".graphtide")
-        with Pool(state, BASE, workers=2, spares=2, memory_bytes=2**29) as pool:
-            pool.ready(30)
-            late: list[float] = []
-            calm: list[float] = []
-            harried: list[float] = []
+        folder = Path(scratch)
+        (folder / "graphtide.toml").write_text(f'base = "{BASE}"\n[limits]\nspares = 2\n')
+        linked(folder / ".graphtide")
+        port = free_port()
+        command = [sys.executable, "-m", "graphtide", "serve", "--dir", str(folder), "--port", str(port)]
+        with serving(command, port, "/sparql?query=ASK%20%7B%7D"):
+            time.sleep(3)
             for _ in range(rounds):
-                with Bystander(pool) as alone:
-                    time.sleep(3)
-                with Bystander(pool) as beside:
-                    found = overshoot(pool, asked, 1.0, clients=2)
-                late.append(max(0.0, percentile([each for some in found.values() for each in some], 0.99) * 1e3))
-                calm.append(percentile(alone.times, 0.95))
-                harried.append(percentile(beside.times, 0.95))
-    ratio = tuple(b / a for a, b in zip(calm, harried, strict=True))
+                calm.append(percentile(round_over_http(port, 0, 1.0)[1], 0.95))
+                found, beside = round_over_http(port, 2, 1.0)
+                late.append(max(0.0, percentile(found, 0.99) * 1e3))
+                harried.append(percentile(beside, 0.95))
     return [
         Figure("200 hostile queries, past their deadline of 1 s, p99", "ms", tuple(late), aim=100),
+        Figure("a modest client alone, p95", "ms", tuple(calm)),
         Figure("a modest client beside two hostile ones, p95", "ms", tuple(harried)),
-        Figure("a modest client beside two hostile ones, p95 / alone", "x", ratio, aim=2),
+        ratios("a modest client beside two hostile ones, p95 / alone", harried, calm, aim=2),
     ]
