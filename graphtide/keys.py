@@ -108,7 +108,12 @@ LIMITS = (
     Key("load_bytes", "size", '"256MiB"', "How much one `LOAD` may fetch, unpacked."),
     Key("max_header_bytes", "size", '"64KiB"', "How long request line and headers may be."),
     Key("header_seconds", "duration", "10", "How long a client may take to send its headers."),
-    Key("body_seconds", "duration", "60", "How long a client may keep us waiting for its body."),
+    Key(
+        "body_seconds",
+        "duration",
+        "60",
+        "How long a body may let us wait, or a client read nothing of its answer.",
+    ),
     Key("idle_seconds", "duration", "15", "How long a connection may stay open between two requests."),
     Key("max_connections", "count", "1000", "How many connections may be open."),
     Key("max_client_connections", "count", "250", "How many of them one address may hold, but for a trusted proxy."),

@@ -152,53 +152,7 @@ def test_ready_says_that_workers_have_no_network(server: Process) -> None:
 # -- logs
 
 
-def test_a_line_for_each_request_names_it_and_holds_no_query_and_no_token(store: Store) -> None:
-    with running(store.state, token=TOKEN, log="json", access_log=True) as server:
-        found = server.get(
-            "sparql", params={"query": 'ASK { ?s ?p "my-secret-literal" }'}, headers={"X-Request-Id": "mine-1"}
-        )
-        assert found.headers["X-Request-Id"] == "mine-1"
-        bad = server.get("sparql", params={"query": "SELEKT my-secret-word"}, headers={"X-Request-Id": "x\\n{evil}"})
-        assert re.fullmatch("[0-9a-f]{16}", bad.headers["X-Request-Id"])
-        server.get("api/status", headers={"Authorization": f"Bearer {TOKEN}"})
-        server.get("api/status", headers={"Authorization": "Bearer gt_wrong-secret-wrong-secret"})
-        text = server.stop()
-    lines = [json.loads(line) for line in text.splitlines()]
-    seen = [line for line in lines if line["logger"] == "graphtide.access"]
-    first = next(line for line in seen if line["request"] == "mine-1")
-    assert (
-        first.items()
-        >= {"method": "GET", "route": "/sparql", "status": 200, "client": "127.0.0.1", "whole": True}.items()
-    )
-    assert first["ms"] >= 0 and first["level"] == "info"
-    assert {line["client"] for line in seen} == {"127.0.0.1", "token:admin"}
-    assert [line["status"] for line in seen if line["route"] in ("/api/status", "other")][-2:] == [200, 401]
-    for secret in ("secret-literal", "secret-word", TOKEN, "wrong-secret", "evil"):
-        assert secret not in text
-
-
-def test_text_logs_are_one_line_an_event_and_hide_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    out = io.StringIO()
-    logs.configure("text", [TOKEN], out)
-    try:
-        logger = logging.getLogger("graphtide.test")
-        logger.warning("Authorization: Bearer abc.def and %s and http://user:pw@host/ \n forged line", TOKEN)
-        try:
-            raise ValueError("SELECT ?secret")
-        except ValueError:
-            logger.error("it failed", exc_info=True)
-    finally:
-        root = logging.getLogger()
-        root.handlers = [one for one in root.handlers if not isinstance(one.formatter, logs.TextLines)]
-    first, second = out.getvalue().splitlines()
-    assert first.endswith("Authorization: [hidden] and [hidden] and http://[hidden]host/   forged line")
-    assert "error=ValueError" in second and "SELECT" not in second and "test_ops_http.py" in second
-
-
-# -- traces
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def collector() -> Iterator[tuple[str, list[Any]]]:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -228,22 +182,74 @@ def collector() -> Iterator[tuple[str, list[Any]]]:
     server.server_close()
 
 
-def test_a_trace_goes_where_the_settings_say_with_wait_and_run_of_the_query(
-    store: Store, collector: tuple[str, list[Any]]
-) -> None:
-    url, got = collector
-    trace = "0af7651916cd43dd8448eb211c80319c"
-    with running(store.state, otel_endpoint=url) as server:
-        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@dataclass
+class Observed:
+    """What a server said and sent of some requests."""
+
+    log: str
+    spans: list[Any]
+    ids: list[str]
+
+
+@pytest.fixture(scope="module")
+def observed(store: Store, collector: tuple[str, list[Any]]) -> Observed:
+    url, spans = collector
+    with running(store.state, token=TOKEN, log="json", access_log=True, otel_endpoint=url) as server:
         query = {"query": 'SELECT * { ?s ?p "my-secret-literal" }'}
-        assert server.get("sparql", params=query, headers=headers).status_code == 200
-        server.stop()
-    spans = {span.name: span for span in got if span.trace_id.hex() == trace}
+        headers = {"X-Request-Id": "mine-1", "traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
+        found = [
+            server.get("sparql", params=query, headers=headers),
+            server.get("sparql", params={"query": "SELEKT my-secret-word"}, headers={"X-Request-Id": "x\\n{evil}"}),
+            server.get("api/status", headers={"Authorization": f"Bearer {TOKEN}"}),
+            server.get("api/status", headers={"Authorization": "Bearer gt_wrong-secret-wrong-secret"}),
+        ]
+        assert [each.status_code for each in found] == [200, 400, 200, 401]
+        return Observed(server.stop(), spans, [each.headers["X-Request-Id"] for each in found])
+
+
+def test_a_line_for_each_request_names_it_and_holds_no_query_and_no_token(observed: Observed) -> None:
+    assert observed.ids[0] == "mine-1" and re.fullmatch("[0-9a-f]{16}", observed.ids[1])
+    lines = [json.loads(line) for line in observed.log.splitlines()]
+    seen = {line["request"]: line for line in lines if line["logger"] == "graphtide.access"}
+    first, bad, ours, wrong = (seen[name] for name in observed.ids)
+    told = {"method": "GET", "route": "/sparql", "status": 200, "client": "127.0.0.1", "whole": True, "level": "info"}
+    assert first.items() >= told.items() and first["ms"] >= 0 and re.fullmatch("[0-9a-f]{12}", first["query"])
+    assert (bad["status"], ours["client"], wrong["client"]) == (400, "token:admin", "127.0.0.1")
+    for secret in ("secret-literal", "secret-word", TOKEN, "wrong-secret", "evil"):
+        assert secret not in observed.log
+
+
+def test_a_trace_goes_where_the_settings_say_with_wait_and_run_of_the_query(observed: Observed) -> None:
+    spans = {span.name: span for span in observed.spans if span.trace_id.hex() == TRACE}
     assert spans.keys() == {"GET /sparql", "query.wait", "query.run"}
     request = spans["GET /sparql"]
     assert request.parent_span_id.hex() == "b7ad6b7169203331"
     assert spans["query.run"].parent_span_id == request.span_id == spans["query.wait"].parent_span_id
-    assert "secret" not in str(got)
+    assert "secret" not in str(observed.spans)
+
+
+def test_text_logs_are_one_line_an_event_and_hide_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    out = io.StringIO()
+    logs.configure("text", [TOKEN], out)
+    try:
+        logger = logging.getLogger("graphtide.test")
+        logger.warning("Authorization: Bearer abc.def and %s and http://user:pw@host/ \n forged line", TOKEN)
+        try:
+            raise ValueError("SELECT ?secret")
+        except ValueError:
+            logger.error("it failed", exc_info=True)
+    finally:
+        root = logging.getLogger()
+        root.handlers = [one for one in root.handlers if not isinstance(one.formatter, logs.TextLines)]
+    first, second = out.getvalue().splitlines()
+    assert first.endswith("Authorization: [hidden] and [hidden] and http://[hidden]host/   forged line")
+    assert "error=ValueError" in second and "SELECT" not in second and "test_ops_http.py" in second
+
+
+# -- traces
 
 
 def test_without_an_endpoint_no_tracing_is_even_loaded(store: Store) -> None:
