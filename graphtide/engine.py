@@ -188,6 +188,7 @@ class Engine:
             source, key = self.store.names.parse(what.strip("<>")) or what.partition("/")[::2]
             words = {what.strip("<>"), *self._said(what.strip("<>"), source, key)}
             found = erase(self.store, what, rules=self.project.rules, wide=self.project.shapes)
+            self.updates.close()  # what evaluates updates has a copy of the graph as it was
             of_record = found["erased"] == "record"
             following.forget(self.settings.state)
             notes = scrub(self.settings.state, [source] if of_record else None, words | {key} if of_record else words)
