@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -380,3 +381,16 @@ def test_one_address_holds_so_many_connections_and_no_more(server: Process) -> N
     time.sleep(0.1)
     assert server.get("health").status_code == 200
     assert numbers(server)["graphtide_connections_refused_total"] >= 10
+
+
+def test_a_client_that_reads_nothing_is_let_go_and_knows_it_has_not_all(server: Process) -> None:
+    query = quote(rows(5)[:-1] + f"BIND('{'x' * 300}' AS ?pad) }}")
+    with socket.socket() as peer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.settimeout(20)
+        peer.connect(("127.0.0.1", server.port))
+        peer.sendall(f"GET /sparql?format=csv&query={query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        time.sleep(1.5)
+        found = hear(peer)
+    assert not found.complete
+    assert server.get("health").status_code == 200
