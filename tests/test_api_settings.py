@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,29 @@ port = 8001
 """
 
 
+@contextmanager
+def shop(dir: Path) -> Iterator[Engine]:
+    (dir / "graphtide.toml").write_text(TOML)
+    (dir / "people.csv").write_text("id,name\n1,Ann\n2,Bob\n")
+    (dir / "stores.csv").write_text("id,name\n1,north\n")
+    (dir / "teams.csv").write_text("id,name\nt,Red\n")
+    (dir / "link").symlink_to("/etc")
+    (dir / "evil.py").write_text("raise SystemExit('ran')")
+    with Engine(dir) as found:
+        found.sync()
+        yield found
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    (tmp_path / "graphtide.toml").write_text(TOML)
-    (tmp_path / "people.csv").write_text("id,name\n1,Ann\n2,Bob\n")
-    (tmp_path / "stores.csv").write_text("id,name\n1,north\n")
-    (tmp_path / "teams.csv").write_text("id,name\nt,Red\n")
-    with Engine(tmp_path) as found:
-        found.sync()
+    with shop(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """For what changes nothing."""
+    with shop(tmp_path_factory.mktemp("unchanged")) as found:
         yield found
 
 
@@ -97,11 +113,11 @@ def test_an_added_source_is_in_the_file_and_in_force(engine: Engine) -> None:
     assert (row["records"], row["paths"], row["mapping"], row["configured"]) == (1, ["teams.csv"], "direct", True)
 
 
-def test_a_dry_run_says_what_would_be_written_and_writes_nothing(engine: Engine) -> None:
-    found = add(engine, {"name": "teams", "table": {"path": "nosuch.csv"}, "dry_run": True})
+def test_a_dry_run_says_what_would_be_written_and_writes_nothing(unchanged: Engine) -> None:
+    found = add(unchanged, {"name": "teams", "table": {"path": "nosuch.csv"}, "dry_run": True})
     assert found["toml"] == '[sources.teams]\npath = "nosuch.csv"\n'
     assert found["notes"] == ["'nosuch.csv' names no file now"]
-    assert (engine.settings.dir / "graphtide.toml").read_text() == TOML
+    assert (unchanged.settings.dir / "graphtide.toml").read_text() == TOML
 
 
 @pytest.mark.parametrize(
@@ -132,15 +148,13 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(engine: Engine)
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_source_is_refused_and_the_file_stays(
-    engine: Engine, name: str, table: dict[str, Any], kind: type[Exception], words: str
+    unchanged: Engine, name: str, table: dict[str, Any], kind: type[Exception], words: str
 ) -> None:
-    (engine.settings.dir / "link").symlink_to("/etc")
-    (engine.settings.dir / "evil.py").write_text("raise SystemExit('ran')")
     with pytest.raises(ValueError, match=words) as raised:
-        add(engine, {"name": name, "table": table})
+        add(unchanged, {"name": name, "table": table})
     assert isinstance(raised.value, kind)
-    assert (engine.settings.dir / "graphtide.toml").read_text() == TOML
-    assert engine.refused == ""
+    assert (unchanged.settings.dir / "graphtide.toml").read_text() == TOML
+    assert unchanged.refused == ""
 
 
 def test_many_records_go_only_when_told_so_and_facts_only_when_forgotten(engine: Engine) -> None:
