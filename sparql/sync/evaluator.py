@@ -183,7 +183,7 @@ class Evaluator:
 
 
 def _late(seconds: float) -> Refused:
-    words = f"The update did not end within update_seconds ({seconds:g} s). Nothing was done."
+    words = f"The update did not end within update_seconds ({seconds:.3g} s). Nothing was done."
     return Refused("update-timeout", words, limit="update_seconds")
 
 
