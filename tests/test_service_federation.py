@@ -91,7 +91,7 @@ def rewritten(query: str, endpoints: Endpoints, store: ox.Store | None = None, *
     out = Outgoing([endpoints.url, "http://127.0.0.1:9"], allow_private=["127.0.0.1"])
     ends = time.monotonic() + 10
     done = federated(tree, out, local(store or ox.Store()), skolem=SKOLEM, limits=Limits(**limits), ends=ends)
-    return text(done)
+    return text(done.query)
 
 
 def answers(query: str, endpoints: Endpoints, turtle: str = "", **limits: Any) -> list[tuple[str, ...]]:
@@ -312,7 +312,7 @@ def test_a_query_with_service_answers_as_the_engine_would(
     asked = parse(_with(query, f"SERVICE <{E}sparql> {{ {inner} }}"), only="query")
     assert isinstance(asked, Query)
     done = federated(asked, _direct(theirs), local(ours), skolem=SKOLEM, limits=Limits(), ends=time.monotonic() + 60)
-    assert _table(ours.query(text(done))) == _table(wanted)
+    assert _table(ours.query(text(done.query))) == _table(wanted)
 
 
 def test_a_value_is_not_put_in_where_an_endpoint_leaves_it_unbound(endpoints: Endpoints) -> None:

@@ -114,7 +114,23 @@ def test_an_endpoint_that_is_down_is_a_bad_gateway(store: Store) -> None:
         query = "SELECT * { SERVICE %s <http://127.0.0.1:9/> { ?s ?p ?o } }"
         found = ask(lonely, query % "")
         assert (found.status_code, found.json()["code"]) == (502, "service-failed")
-        assert ask(lonely, query % "SILENT").json()["results"]["bindings"] == [{}]
+        silent = ask(lonely, query % "SILENT")
+        assert silent.json()["results"]["bindings"] == [{}]
+        assert silent.headers["X-Graphtide-Silenced"] == "http://127.0.0.1:9/"
+
+
+def test_so_many_queries_ask_others_at_once_and_no_more(server: Served, other: Other) -> None:
+    query = f"SELECT * {{ SERVICE <{other.url}slow> {{ ?s ?p ?o }} }}"
+    found: list[int] = []
+    asking = [
+        threading.Thread(target=lambda: found.append(ask(server, query, timeout=1).status_code)) for _ in range(8)
+    ]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    assert sorted(found) == [429] * 4 + [504] * 4
+    assert ask(server, f"SELECT * {{ SERVICE <{other.url}> {{ ?s ?p ?o }} }}").status_code == 200
 
 
 def test_a_slow_endpoint_ends_at_the_deadline_of_the_query(server: Served, other: Other) -> None:

@@ -80,7 +80,15 @@ class Limits:
     seconds: float = 10.0
 
 
-def federated(query: Query, outgoing: Outgoing, local: Local, *, skolem: str, limits: Limits, ends: float) -> Query:
+@dataclass(frozen=True)
+class Federated:
+    """A query without SERVICE, and the endpoints that failed it in silence."""
+
+    query: Query
+    silenced: tuple[str, ...]
+
+
+def federated(query: Query, outgoing: Outgoing, local: Local, *, skolem: str, limits: Limits, ends: float) -> Federated:
     """The query without SERVICE, which has the same answers as long as the endpoints do not change theirs.
 
     `local` answers a SELECT over the graph, raising what it likes. A blank node of an endpoint is an IRI under
@@ -90,7 +98,7 @@ def federated(query: Query, outgoing: Outgoing, local: Local, *, skolem: str, li
     calls = _Calls(query, outgoing, local, skolem, limits, min(ends, time.monotonic() + limits.seconds))
     found = calls.without(query, _Around())
     assert isinstance(found, Query)
-    return found
+    return Federated(found, tuple(dict.fromkeys(calls.silenced)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class _Calls:
     made: int = 0
     rows: int = 0
     bytes: int = 0
-    silent: list[str] = field(default_factory=list)
+    silenced: list[str] = field(default_factory=list)
 
     # -- the tree
 
@@ -243,7 +251,7 @@ class _Calls:
         except OutgoingFailed as failed:
             if not service.silent:
                 raise FederationFailed(f"{failed} Write SERVICE SILENT to go on without it.", endpoint) from failed
-            self.silent.append(endpoint)
+            self.silenced.append(endpoint)
             return [{}]
 
     def _read(self, got: Got, endpoint: str, columns: Sequence[str]) -> list[Row]:
@@ -340,4 +348,4 @@ def _refusal(no: OutgoingRefused) -> str:
     )
 
 
-__all__ = ["MOST_PUSHED", "FederationFailed", "FederationRefused", "Limits", "federated"]
+__all__ = ["MOST_PUSHED", "Federated", "FederationFailed", "FederationRefused", "Limits", "federated"]

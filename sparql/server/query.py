@@ -24,7 +24,7 @@ from sparql.server import answer as answers
 from sparql.server import describing, negotiate, protocol, updating
 from sparql.server.answer import AnswerResponse, Sizes
 from sparql.server.cache import Cache, Flights, Kept
-from sparql.server.calling import Calling
+from sparql.server.calling import Calling, marked
 from sparql.server.fresh import FILE, Following, Fresh
 from sparql.server.gate import client_of, require_read
 from sparql.server.problem import Problem, of_query
@@ -100,8 +100,8 @@ class SparqlEndpoint:
         if asked.least is not None:
             await self._reach(asked.least, ends)
         if reading.footprint.services:
-            asked = await self.calling.without_service(asked, ends, client_of(Request(scope)))
-            await self._run(asked, _Unsteady(), ends, scope, receive, send)
+            asked, silenced = await self.calling.without_service(asked, ends, client_of(Request(scope)))
+            await self._run(asked, _Unsteady(), ends, scope, receive, marked(send, silenced))
             return
         if asked.epoch is not None:
             await self._pinned(asked, reading, asked.epoch, name, ends, scope, receive, send)
@@ -226,7 +226,7 @@ class SparqlEndpoint:
         await AnswerResponse(call, asked, self.sizes, marking)(scope, receive, send)
 
     def _digest(self, asked: Asked) -> str:
-        text = "\x00".join((asked.query, *asked.default_graphs, "", *asked.named_graphs))
+        text = "\x00".join((self.fresh.line, asked.query, *asked.default_graphs, "", *asked.named_graphs))
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=9, key=self._salt).hexdigest()
 
     # -- the rest -----------------------------------------------------------------------------------------------------
