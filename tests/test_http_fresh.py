@@ -124,6 +124,20 @@ def test_a_restart_keeps_what_clients_have(store: Store) -> None:
         assert again(restarted, ON_P, before).status == 200
 
 
+def test_a_restored_folder_confirms_nothing_that_another_history_said(tmp_path: Path) -> None:
+    query, found = ON_P, []
+    for folder, value in (("first", "a"), ("second", "b")):
+        with open_store(tmp_path / folder / ".graphtide", BASE) as store:
+            store.commit(said(P, "common"))
+            with serve(store.state, BASE) as server:
+                ask(server, query)
+                store.commit(said(P, value))
+                found.append(ask(server, query))
+                if folder == "second":
+                    assert again(server, query, found[0]).status == 200
+    assert found[0].headers["x-graphtide-epoch"] == found[1].headers["x-graphtide-epoch"]
+
+
 def test_where_the_log_has_a_gap_everything_counts_as_changed(tmp_path: Path) -> None:
     with open_store(tmp_path / ".graphtide", BASE) as store:
         store.commit(said(P, 0))
@@ -142,6 +156,20 @@ def test_where_the_log_has_a_gap_everything_counts_as_changed(tmp_path: Path) ->
     behind.stand = (3, "")
     behind.follow()
     assert behind.at == 5 and behind.touched({P}) == behind.touched({BASE + "never"}, named=True) == 5
+
+
+def test_what_is_remembered_of_a_graph_is_not_its_name(tmp_path: Path) -> None:
+    with open_store(tmp_path / ".graphtide", BASE) as store:
+        fresh = Fresh(store.state, tmp_path / "fresh.json")
+        store.commit(said(P, 1, f"{BASE}record/people/ada"))
+        fresh.load()
+        store.commit(said(P, 2, f"{BASE}record/people/ada"))
+        fresh.follow()
+        fresh.close()
+    assert "ada" not in (tmp_path / "fresh.json").read_text() and P in (tmp_path / "fresh.json").read_text()
+    kept = Fresh(store.state, tmp_path / "fresh.json")
+    kept.load()
+    assert kept.touched({P}, default=(), named=True, graphs=[f"{BASE}record/people/ada"]) == 2
 
 
 def test_what_is_forgotten_counts_as_touched_later_and_never_earlier() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import os
+import secrets
 import threading
 from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass, field
@@ -18,12 +20,17 @@ from sparql.names import GRAPHS
 log = logging.getLogger("graphtide.server")
 
 FILE = "fresh.json"
-VERSION = 1
+VERSION = 2
 # Terms remembered of each kind; what is forgotten counts as touched by the newest commit that was forgotten.
 MOST = 100_000
 # The file is written this often at most, so that a server that is killed reads no more of the log than that again.
 SAVE_SECONDS = 5.0
 LOOK_SECONDS = 0.25
+
+
+def sign(graph: str) -> str:
+    """What a graph is remembered by: its name may hold a person's, and an erasure does not look here."""
+    return hashlib.blake2b(graph.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(slots=True)
@@ -55,6 +62,8 @@ class Fresh:
     def __init__(self, state: Path, file: Path | None = None) -> None:
         self.state, self.file = state, file
         self.stand: tuple[int, str] = (0, "")
+        self.line = secrets.token_hex(8)
+        """The history that commits are counted in: a restored folder counts on from an earlier one, in another."""
         self._default, self._named, self._graphs = Last(), Last(), Last()
         self._newest_default = self._newest_named = self._empty = 0
         self._said = Last()  # what was said of a graph: that it is there, empty or not, or no more
@@ -103,7 +112,7 @@ class Fresh:
     def _in_graphs(self, predicates: Collection[str] | None, graphs: Collection[str] | None) -> int:
         # What touched this predicate in this graph touched both: neither is older.
         by_predicate = self._newest_named if predicates is None else self._named.of(predicates)
-        return by_predicate if graphs is None else min(by_predicate, self._graphs.of(graphs))
+        return by_predicate if graphs is None else min(by_predicate, self._graphs.of(map(sign, graphs)))
 
     # -- following ----------------------------------------------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class Fresh:
                 for name in ("default", "named", "graphs")
             )
             self._newest_default, self._newest_named = int(kept["newest_default"]), int(kept["newest_named"])
+            self.line = str(kept["line"])
             self._empty, self._saved = int(kept["empty"]), int(kept["at"])
             self._said = Last(self._empty)
             self.stand = (self._saved, str(kept["time"]))
@@ -154,7 +164,7 @@ class Fresh:
                     self._newest_default = entry.id
                     continue
                 self._newest_named = entry.id
-                self._graphs.put(graph, entry.id)
+                self._graphs.put(sign(graph), entry.id)
                 if graph.endswith(GRAPHS):  # says of other graphs that they are there, or no more
                     self._empty = entry.id
                     for statement in statements:
@@ -169,6 +179,7 @@ class Fresh:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+        self.line = secrets.token_hex(8)
         self.stand = (commit, "")  # the log of before is not there to say when
 
     def save(self) -> None:
@@ -178,6 +189,7 @@ class Fresh:
                 return
             kept = {
                 "version": VERSION,
+                "line": self.line,
                 "at": self.stand[0],
                 "time": self.stand[1],
                 "newest_default": self._newest_default,
