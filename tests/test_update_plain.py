@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphtide.engine import Engine
+from graphtide.engine import Engine, EngineError
 from graphtide.settings import SettingsError
 from sparql.query.worker import Replica
 from sparql.sync.evaluating import Refused
@@ -129,3 +129,19 @@ def test_a_plain_store_is_erased_backed_up_and_exported_with_its_blank_nodes(eng
     assert engine.store.exists(f"{BASE}e")
     assert len(engine.store.statements("")) == 2
     assert write(engine, "DELETE WHERE { :a :has ?x . ?x :v 1 }").removed == 2
+
+
+def test_the_name_of_what_tokens_write_is_no_name_for_a_source(tmp_path: Path) -> None:
+    (tmp_path / "token.csv").write_text("id,name\n1,Ann\n")
+    with Engine(tmp_path) as engine:
+        assert [one.name for one in engine.project.pipelines] == ["ontology", "token_"]
+        engine.sync()
+        engine.updates.update({"text": "INSERT DATA { <urn:a> <urn:b> 1 }", "token": "alice", "graphs": [""]})
+        engine.sync()
+        assert engine.store.holds('<urn:a> <urn:b> "1"^^<http://www.w3.org/2001/XMLSchema#integer>')
+        for old, new in (("token", "other"), ("token_", "token")):
+            with pytest.raises(EngineError, match="cannot be renamed|no name for a source"):
+                engine.rename(old, new)
+    (tmp_path / "graphtide.toml").write_text('[sources.token]\npath = "token.csv"\n')
+    with pytest.raises(SettingsError, match="'token' is taken"):
+        Engine(tmp_path)
