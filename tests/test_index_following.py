@@ -18,7 +18,7 @@ from sparql.index import followers
 from sparql.index.following import Following, forget
 from sparql.index.reading import Index, IndexMissing, at
 from sparql.log import Change, Entry, read_head
-from sparql.store import open_store
+from sparql.store import open_store, restore
 
 E = "https://e.example/"
 
@@ -137,6 +137,25 @@ def test_an_erased_history_is_in_no_file_of_the_index(state: Path) -> None:
     assert said(state) == (read_head(state), {"kept"})
     for path in (state / "index").rglob("*"):
         assert not path.is_file() or b"secretword" not in path.read_bytes(), path
+    following.close()
+
+
+def test_a_bulk_load_and_a_restored_backup_are_followed_too(state: Path, tmp_path: Path) -> None:
+    with open_store(state, E) as store:
+        following = Following(state, E, [Words()])
+        following.round()
+        store.build([f'<{E}a> <{E}says> "loaded" .\n'.encode()], ())
+        following.round()
+        following.round()
+        assert said(state) == (read_head(state), {"loaded"})
+        store.backup(tmp_path / "backup")
+        store.commit(Change(added={"": frozenset({f'<{E}a> <{E}says> "later"'})}))
+        following.round()
+        assert said(state)[1] == {"loaded", "later"}
+    restore(tmp_path / "backup", state)
+    following.round()
+    following.round()
+    assert said(state) == (read_head(state), {"loaded"})
     following.close()
 
 

@@ -45,13 +45,14 @@ def said() -> dict[str, frozenset[str]]:
         f"{THING} <{E}def/page> <javascript:alert(3)>",
     })  # fmt: skip
     many = frozenset(f"<{E}thing/a/n{n:03}> <{E}def/near> <{E}thing/a/hub>" for n in range(60))
+    big = frozenset(f'<{E}thing/a/big> <{E}def/n> "{n}"' for n in range(5500))
     journal = frozenset({
         f"<{RECORD}> <{GT}source> <{E}system/source/people>", f'<{RECORD}> <{GT}locator> "people.csv:12"',
         f'<{RECORD}> <{GT}hash> "abc123"', f"<{RECORD}> <{PROV}wasGeneratedBy> <{E}system/commit/1>",
     })  # fmt: skip
     hostile = frozenset({f'<{E}thing/a/x\'onclick=alert(4)> {LABEL} "{NT_EVIL}"'})
     return {
-        "": mine | many | hostile,
+        "": mine | many | big | hostile,
         RECORD: mine,
         JOURNAL: journal,
         f"{E}plain": frozenset({f'{THING} <{E}def/q> "only here"'}),
@@ -168,6 +169,16 @@ def test_many_values_are_counted_and_paged(server: str) -> None:
     assert len(seen) == 60 and "51&ndash;60 of 60" in third
 
 
+def test_a_document_too_long_links_to_the_next_and_none_is_left_out(server: str) -> None:
+    found, seen = get(f"{server}/thing/a/big", "application/n-triples"), set()
+    while True:
+        seen |= set(found.text.splitlines())
+        if "next" not in found.links:
+            break
+        found = get(server + found.links["next"]["url"], "application/n-triples")
+    assert len(seen) == 5500
+
+
 def test_records_graphs_properties_and_journal_entries_have_pages_too(server: str) -> None:
     assert "What this graph says" in get(f"{server}/record/people/a").text
     assert "61 statements of the graph use it" in get(f"{server}/def/near").text
@@ -191,7 +202,8 @@ def test_what_the_graph_does_not_know_is_404_in_the_form_that_was_asked_for(serv
     (E, f"{E}thing/a", "/thing/a"), (E, f"{E}thing/a?x=1", None), (E, f"{E}thing#x", None), (E, f"{E}api/x", None),
     (E, "https://other.example/a", None), (E, f"{E}a//b", None), (E, f"{E}a/../b", None),
     (E, f"{E}a%2Fb", "/a%2Fb"),
-    (f"{E}kg/", f"{E}kg/x", "/kg/x"), (f"{E}x#", f"{E}x#a", None), (E, f"{E}.well-known/genid/1", "/.well-known/genid/1"),
+    (f"{E}kg/", f"{E}kg/x", "/kg/x"), (f"{E}x#", f"{E}x#a", None),
+    (E, f"{E}.well-known/genid/1", "/.well-known/genid/1"),
     (E, f"{E}/evil.example", None), (E, E, None),
 ])  # fmt: skip
 def test_a_link_goes_to_the_path_of_an_iri_only_where_that_leads_back_to_it(

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from sparql.index import importance
 from sparql.index.process import IndexProcess
-from sparql.index.reading import Index, IndexMissing
+from sparql.index.reading import Index, IndexMissing, at, when
 from sparql.index.search import local
 from sparql.server import (
     documents,
@@ -44,6 +44,8 @@ GT_PREFIXES = {
     "sh": "http://www.w3.org/ns/shacl#",
     "prov": "http://www.w3.org/ns/prov#",
 }
+WRITTEN = 32
+"""How many descriptions are kept as written, for the graph as it is now."""
 LONGEST = 8192
 """Characters of an IRI that is asked for."""
 
@@ -54,8 +56,8 @@ def routes(serving: Serving) -> list[Route]:
     serving.on_start(me.indexes.running)
     serving.on_start(me.examples.lifespan)
     return [
-        Route(VOID, me.void),
-        Route("/void", me.void),
+        Route(VOID, me.about_data),
+        Route("/void", me.about_data),
         Route(EXAMPLES, me.stored),
         Route("/ns", me.vocabulary),
         Route("/resource", me.any_resource),
@@ -65,7 +67,7 @@ def routes(serving: Serving) -> list[Route]:
 
 async def service_description(serving: Serving, request: Request) -> Response:
     """What the endpoint is, in the RDF form that is asked for. Raises Problem 406."""
-    return await _of(serving).service(request)
+    return await _of(serving).about_service(request)
 
 
 def examples(serving: Serving) -> stored.Examples:
@@ -94,20 +96,21 @@ class _Describing:
         self.indexes = IndexProcess(config.state, config.base)
         self.examples = stored.Examples(serving)
         self._statistics, self._search = Index(config.state, "statistics"), Index(config.state, "search")
-        self._written: tuple[tuple[object, ...], void.Standing] | None = None
+        self._standing: tuple[tuple[int, str, int], void.Standing] | None = None
+        self._written: dict[tuple[object, ...], tuple[bytes, str]] = {}
 
     # -- the endpoint and the data set
 
-    async def service(self, request: Request) -> Response:
+    async def about_service(self, request: Request) -> Response:
         return await self._dataset(request, documents.chosen(request, page=False), whole=False)
 
-    async def void(self, request: Request) -> Response:
+    async def about_data(self, request: Request) -> Response:
         return await self._dataset(request, documents.chosen(request, page=True), whole=True)
 
     async def _dataset(self, request: Request, form: Form, *, whole: bool) -> Response:
         """The service and its data set; the partitions by class and property only where they are asked for."""
         try:
-            found = await self._off_loop(lambda: void.standing(self._statistics, self._search, self.base))
+            found = await self._off_loop(self._stand)
         except IndexMissing as none:
             if whole:
                 raise Problem(503, "index-not-ready", str(none), headers={"Retry-After": "2"}) from none
@@ -121,18 +124,43 @@ class _Describing:
             write = await self._off_loop(lambda: self._writing(request, _terms(found)))
             return html.respond(request, void_page.page(found, listed, write), headers)
 
+        root, broken = documents.root(request), tuple(one for one in listed if one.broken)
+        key = (found.commit, found.time, found.examples, form.name, root, whole, () if whole else repr(broken))
+
         def written() -> Response:
-            root, doc = documents.root(request), Document()
+            known = self._written.get(key)
+            if known is None:
+                if len(self._written) >= WRITTEN:
+                    self._written.clear()
+                known = self._written[key] = write_out()
+            return documents.sent(request, *known, headers)
+
+        def write_out() -> tuple[bytes, str]:
+            doc = Document()
             dataset = void.describe(doc, root, self.base, found, self.serving.prefixes, whole=whole)
             service.describe(doc, root, self.serving.config, dataset, plain=found.plain)
             void.graph_collection(doc, dataset, f"{root}{VOID}", found, most=void.MOST_GRAPHS if whole else FEW_GRAPHS)
             doc.link(dataset, "http://www.w3.org/2000/01/rdf-schema#seeAlso", f"{root}{EXAMPLES}")
             if not whole:  # how an example went changes without a commit
-                stored.describe(doc, root, [one for one in listed if one.broken], dataset)
+                stored.describe(doc, root, list(broken), dataset)
             prefixes = {**self.serving.prefixes, **void.PREFIXES, **GT_PREFIXES}
-            return documents.respond(request, form, doc.statements, prefixes=prefixes, headers=headers)
+            return documents.body(form, doc.statements, prefixes), form.media_type
 
         return await self._off_loop(written)
+
+    def _stand(self) -> void.Standing:
+        """What is known of the graph, read again only when an index has moved. Raises IndexMissing."""
+        with self._statistics.read() as db:
+            commit, time = at(db), when(db)
+        try:
+            named = self._search.commit
+        except IndexMissing:
+            named = -1
+        key = (commit, time, named)
+        known = self._standing
+        if known is None or known[0] != key:
+            known = self._standing = key, void.standing(self._statistics, self._search, self.base)
+        return known[1]
 
     async def stored(self, request: Request) -> Response:
         if request.query_params.get("format") == "json" or _wants_json(request):

@@ -93,21 +93,26 @@ def respond(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The statements in `form`, or 304 when the client has them. Each is written once, in order."""
+    return sent(request, body(form, statements, prefixes), form.media_type, headers)
+
+
+def body(form: Form, statements: Iterable[Statement], prefixes: Mapping[str, str]) -> bytes:
+    """The statements as `form` writes them."""
     assert form.rdf is not None
     usable = {name: iri for name, iri in prefixes.items() if _absolute(iri)}
-    body = serialize(_by_subject(statements, graphs=form.graphs), format=form.rdf, prefixes=usable)
-    assert body is not None
-    return sent(request, body, form.media_type, headers)
+    written = serialize(_by_subject(statements, graphs=form.graphs), format=form.rdf, prefixes=usable)
+    assert written is not None
+    return written
 
 
-def sent(request: Request, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+def sent(request: Request, content: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
     """A whole body with its entity tag, or 304 when the client has it."""
-    tag = hashlib.blake2b(body + media_type.encode(), digest_size=12).hexdigest()
+    tag = hashlib.blake2b(content + media_type.encode(), digest_size=12).hexdigest()
     found = {"Vary": "Accept", "Cache-Control": "no-cache", **(headers or {}), "ETag": f'"{tag}"'}
     if negotiate.matches(request.headers.get("if-none-match"), (tag,)) is not None:
         return Response(status_code=304, headers=found)
     text = media_type.startswith("text/")
-    return Response(body, 200, found, media_type=f"{media_type}; charset=utf-8" if text else media_type)
+    return Response(content, 200, found, media_type=f"{media_type}; charset=utf-8" if text else media_type)
 
 
 def alternates(path: str, *, page: bool, parameters: str = "") -> list[str]:
