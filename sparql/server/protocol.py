@@ -19,7 +19,7 @@ FORM, DIRECT, UPDATE = "application/x-www-form-urlencoded", "application/sparql-
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "QUERY")
 ALLOW = {"Allow": ", ".join(METHODS)}
 QUERIES = f"{FORM}, {DIRECT}"
-# RFC 10008, 3: what a QUERY may carry; Accept-Post says the same of POST (LDP 7.1).
+# What a QUERY may carry (draft-ietf-httpbis-safe-method-w-body); Accept-Post says the same of POST (LDP 7.1).
 ACCEPTS = {"Accept-Query": QUERIES, "Accept-Post": f"{QUERIES}, {UPDATE}"}
 LONGEST_URL = 60_000  # httptools reads none of 65,536 bytes
 LONGEST_HEADER = 4096
