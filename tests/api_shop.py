@@ -54,7 +54,7 @@ from pathlib import Path
 from sparql.server.config import ServerConfig
 from sparql.server.serve import serve
 options = eval(sys.argv[2])
-config = ServerConfig(Path(sys.argv[1]), "https://e.example/", port=0, **options)
+config = ServerConfig(Path(sys.argv[1]), port=0, **options)
 serve(config, lambda url: print("READY", url, flush=True))
 """
 
@@ -119,7 +119,7 @@ def writer(dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def server(dir: Path, **options: Any) -> Iterator[Shop]:
     """The folder is served; its index is there soon."""
-    options = {"token": TOKEN, "workers": 1, "spares": 0, **options}
+    options = {"base": BASE, "token": TOKEN, "workers": 1, "spares": 0, **options}
     log = dir.with_name(f"{dir.name}.server.log")
     with log.open("ab") as errors:  # a pipe that nobody reads would stop the server when it is full
         process = subprocess.Popen(
