@@ -452,6 +452,20 @@ class LogReader:
             self.after = entry.id
             yield entry
 
+    def next_bytes(self) -> int:
+        """How long the next entry is, which is not read; 0 where none follows. Raises LogGap."""
+        if self._file is None:
+            self._seek()
+        while True:
+            assert self._file is not None
+            start = self._file.tell()
+            head = _ENTRY.match(self._file.read(_ENTRY_BYTES))
+            self._file.seek(start)
+            if head is not None:
+                return int(head.group(2))
+            if not self._following():
+                return 0
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

@@ -158,6 +158,26 @@ def test_where_the_log_has_a_gap_everything_counts_as_changed(tmp_path: Path) ->
     assert behind.at == 5 and behind.touched({P}) == behind.touched({BASE + "never"}, named=True) == 5
 
 
+def test_a_large_commit_counts_as_touching_everything_and_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparql.server.fresh.LONGEST_ENTRY", 5_000)
+    with open_store(tmp_path / ".graphtide", BASE) as store:
+        store.commit(said(P, 1))
+        fresh = Fresh(store.state)
+        fresh.load()
+        store.commit(said(Q, 1))
+        fresh.follow()
+        assert fresh.touched({P}) == 1
+        store.commit(Change({}, {"": frozenset(f'<{BASE}s> <{Q}> "{n}"' for n in range(200))}))
+        store.commit(said(Q, "after"))
+        fresh.follow()
+        assert (fresh.at, fresh.touched({P})) == (4, 4)
+        store.commit(said(Q, "later"))
+        fresh.follow()
+        assert (fresh.at, fresh.touched({P}), fresh.touched({Q})) == (5, 4, 5)
+
+
 def test_what_is_remembered_of_a_graph_is_not_its_name(tmp_path: Path) -> None:
     with open_store(tmp_path / ".graphtide", BASE) as store:
         fresh = Fresh(store.state, tmp_path / "fresh.json")

@@ -26,6 +26,8 @@ MOST = 100_000
 # The file is written this often at most, so that a server that is killed reads no more of the log than that again.
 SAVE_SECONDS = 5.0
 LOOK_SECONDS = 0.25
+# A longer commit counts as touching everything: to read it takes its own size several times over in memory.
+LONGEST_ENTRY = 8 * 2**20
 
 
 def sign(graph: str) -> str:
@@ -146,8 +148,10 @@ class Fresh:
                     raise LogError(f"the newest commit is {head}, and was {self.at}")
                 if self._reader is None:
                     self._reader = LogReader(self.state, self.at)
-                for entry in self._reader.entries():
-                    self._take(entry)
+                while self.at < head:
+                    if (size := self._reader.next_bytes()) > LONGEST_ENTRY:
+                        raise LogError(f"a commit of {size:,} bytes is not looked into")
+                    self._take(next(self._reader.entries()))
             except LogError as gap:
                 log.info("everything counts as changed: %s", gap)
                 self._forget(max(head, read_head(self.state)))
