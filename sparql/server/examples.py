@@ -22,7 +22,7 @@ from pyoxigraph import Literal, NamedNode
 from ontology.facts import RDFS, SH, XSD
 from sparql.log import read_head
 from sparql.query import results
-from sparql.query.pool import NotAcceptable, QueryFailed
+from sparql.query.pool import NotAcceptable, PoolBusy, QueryCancelled, QueryFailed, WorkerLost
 from sparql.server import documents
 from sparql.server.documents import Document
 from sparql.server.fresh import Following, Fresh
@@ -131,7 +131,7 @@ class Examples:
                 if self._due(one):
                     self._tried[one.name] = time.monotonic()
                     state = await self._run(one)
-                    if self._all.get(one.name, one).query == one.query:
+                    if state is not None and self._all.get(one.name, one).query == one.query:
                         self._all[one.name] = replace(one, state=state)
 
     def _due(self, one: Example) -> bool:
@@ -148,8 +148,8 @@ class Examples:
             one.broken and self._fresh.at > one.state.epoch
         )
 
-    async def _run(self, one: Example) -> State:
-        """How a run went."""
+    async def _run(self, one: Example) -> State | None:
+        """How a run went; None when it did not come to one."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         head = read_head(self.serving.config.state)
         began = time.monotonic()
@@ -166,6 +166,8 @@ class Examples:
             return State(now, answer.epoch, rows, round(ms, 1))
         except SyntaxProblem as wrong:
             return State(now, head, error=f"line {wrong.line}, column {wrong.column}: {wrong.message}")
+        except (PoolBusy, QueryCancelled, WorkerLost):
+            return None  # that says nothing of the query
         except (QueryFailed, NotAcceptable) as wrong:
             return State(now, head, error=str(wrong))
 

@@ -19,9 +19,9 @@ HEADERS = {
 }
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6b7a; --line: #dde3e9; --paper: #fff; --wash: #f4f7f9;
-  --link: #0b5fa5; --chip: #e3eef8; --chip-ink: #0a4a80; }
+  --link: #0b7285; --chip: #e0f1f4; --chip-ink: #085565; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4eaf0; --soft: #9aa9b7; --line: #2e3a46; --paper: #12181f;
-  --wash: #1a222b; --link: #7cbcf5; --chip: #1d3850; --chip-ink: #a9d3f7; } }
+  --wash: #1a222b; --link: #4fc3d6; --chip: #123b44; --chip-ink: #a5e3ee; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
@@ -75,7 +75,7 @@ def link(href: str, shown: str, *, title: str = "") -> str:
 
 def page(title: str, body: str, *, path: str, foot: str = "") -> str:
     """A whole document; `body` and `foot` are markup, `path` is where the server is mounted."""
-    here = text(path)
+    here, footer = text(path), f"<footer>{foot}</footer>" if foot else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -91,7 +91,7 @@ def page(title: str, body: str, *, path: str, foot: str = "") -> str:
 <main id="content">
 {body}
 </main>
-<footer>{foot}</footer>
+{footer}
 </body>
 </html>
 """
