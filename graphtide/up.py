@@ -29,7 +29,7 @@ STEADY = 30.0
 """Seconds after which a process has started well."""
 PATIENCE = 12.0
 """Seconds a process has to stop when asked."""
-ANY = frozenset({"0.0.0.0", "::", "[::]", "localhost", ""})
+ANY = frozenset({"0.0.0.0", "::", "localhost", ""})
 """Hosts that answer at 127.0.0.1 too."""
 LOG_BYTES, LOG_FILES = 5 * 2**20, 3
 USAGE, STORE, BUSY = 2, 5, 4
@@ -87,7 +87,7 @@ class _Up:
         self.port = _free(settings.server.host, self.port)
         if self.dagster:
             dagster_port = _free("127.0.0.1", dagster_port)
-        host = settings.server.host
+        host = settings.server.host.strip("[]")
         page = f"http://{'127.0.0.1' if host in ANY else f'[{host}]' if ':' in host else host}:{self.port}"
         graphtide = [sys.executable, "-m", "graphtide"]
         if WriterClient(settings.state).available():

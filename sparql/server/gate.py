@@ -61,7 +61,8 @@ class Gate:
         allowed = origin is not None and (origin in self.origins or "*" in self.origins and origin != "null")
         send = self._labelled(send, origin if allowed else None)
         try:
-            self._check_name(request)
+            if not (self.config.exposed and _route_path(request) in OPEN):  # a probe knows our address only
+                self._check_name(request)
             foreign = _foreign(request)
             if foreign and not allowed and not _visit(request):
                 raise Problem(
