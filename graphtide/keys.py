@@ -111,7 +111,7 @@ LIMITS = (
     Key(
         "body_seconds",
         "duration",
-        "60",
+        "120",
         "How long a body may let us wait, or a client read nothing of its answer.",
     ),
     Key("idle_seconds", "duration", "15", "How long a connection may stay open between two requests."),

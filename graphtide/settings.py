@@ -84,7 +84,7 @@ class Limits:
     load_bytes: int = 256 * 2**20
     max_header_bytes: int = 64 * 2**10
     header_seconds: float = 10.0
-    body_seconds: float = 60.0
+    body_seconds: float = 120.0
     idle_seconds: float = 15.0
     max_connections: int = 1000
     max_client_connections: int = 250

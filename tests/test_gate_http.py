@@ -222,7 +222,8 @@ def test_behind_a_proxy_everything_but_its_health_needs_a_token_that_reads(
     proxied: Served, secrets: dict[str, str]
 ) -> None:
     assert get(proxied, "health").status_code == 200
-    assert get(proxied, "ready").json() == {"ready": True}
+    assert get(proxied, "ready", Host="10.244.0.17:8000").json() == {"ready": True}
+    assert get(proxied, ASK, Host="10.244.0.17:8000").status_code == 421
     for path in (ASK, "metrics", "api/status", "", "openapi.json", "nowhere"):
         assert get(proxied, path).status_code == 401, path
         assert get(proxied, path, Authorization=bearer(secrets["write"])).status_code == 403, path
