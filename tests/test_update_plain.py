@@ -131,6 +131,16 @@ def test_a_plain_store_is_erased_backed_up_and_exported_with_its_blank_nodes(eng
     assert write(engine, "DELETE WHERE { :a :has ?x . ?x :v 1 }").removed == 2
 
 
+def test_an_iri_is_erased_from_a_plain_store_too(engine: Engine) -> None:
+    write(engine, "INSERT DATA { :gone :has [ :about :gone ] . :b :knows :gone GRAPH :g { :gone :v 1 . :b :v 2 } }")
+    found = engine.erase(f"{BASE}gone")
+    assert found["statements"] == 4
+    assert not any(f"{BASE}gone" in str(quad) for quad in engine.store.match())
+    assert len(engine.store.statements(f"{BASE}g")) == 1
+    for path in engine.settings.state.rglob("*.rdfp"):
+        assert f"{BASE}gone".encode() not in path.read_bytes()
+
+
 def test_the_name_of_what_tokens_write_is_no_name_for_a_source(tmp_path: Path) -> None:
     (tmp_path / "token.csv").write_text("id,name\n1,Ann\n")
     with Engine(tmp_path) as engine:

@@ -140,12 +140,14 @@ class Store:
     # Writing
 
     def commit(self, change: Change, report: Report = (), *, blank: bool = False) -> Entry:
-        """`change` is in the graph and on disk, all of it, as the commit that is returned; `blank` allows blank nodes.
+        """`change` is in the graph and on disk, all of it, as the commit that is returned.
+
+        `blank` allows blank nodes, as a plain store always does.
 
         Commits that come together share their syncs. Raises DiskFull, StoreError; ValueError for a statement that is
         none. After any of these the graph is as it was, or the store says that it must be opened again.
         """
-        mine = _Pending(change, report, blank)
+        mine = _Pending(change, report, blank or self.plain)
         self._queue.append(mine)
         with self._writing:
             if not mine.done:

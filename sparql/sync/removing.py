@@ -9,6 +9,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, NamedNode
 
 from ontology.facts import GT, RDF, SH, split, string
+from sparql.log import labelled
 from sparql.sync.consequences import Consequences, Wide, forget_stage
 from sparql.sync.entries import CURSOR, RECORD, RECORDS, SOURCE, integer
 from sparql.sync.known import Graph, accepted_claim, refused_claims, spelled
@@ -156,6 +157,8 @@ def _erase_iri(store: Graph, iri: str, weave: Weave) -> None:
         elif graph:
             weave.system(graph, lines, set())
     alone = going.get("", set())
+    if getattr(store, "plain", False):
+        weave.system("", alone, set())
     for line in alone:
         weave.doubt(line)
 
@@ -167,6 +170,8 @@ def _around(store: Graph, graph: str, lines: Iterable[str]) -> set[str]:
         f"<{SH}{name}>" for name in ("focusNode", "value", "resultPath")
     }
     for line in lines:
+        if labelled(line):
+            continue
         subject, predicate, _ = split(line)
         if predicate in tell:
             about = spelled(store, subject[1:-1], graph)
