@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -179,3 +180,19 @@ def test_after_exact_deltas_too_and_then_who_is_only_pointed_to_is_not_read_agai
     anew = sqlite3.connect(":memory:")
     follower.rebuild(anew, store)
     assert rows(db) == rows(anew)
+
+
+def test_an_index_of_a_store_on_disk_is_that_of_one_in_memory(tmp_path: Path) -> None:
+    turtle = SHOP + "".join(
+        f':n{n} :uses :n{n * 7 % 40}, :pay ; a :Service, :C{n % 3} ; :q {n}, "x{n}"@de .\n' for n in range(40)
+    )
+    turtle += ":a rdfs:subPropertyOf :b . [] :uses :pay . :self :uses :self . :only :sees <urn:x:thing> ."
+    disk, memory = Store(str(tmp_path / "store")), Store()
+    built = []
+    for store in (disk, memory):
+        store.load(input=(PREFIXES + turtle).encode(), format=RdfFormat.TURTLE)
+        db = sqlite3.connect(":memory:")
+        Search().rebuild(db, store)
+        built.append(rows(db))
+    # What is read in two passes, where the statements of a node come together, is what is looked up node by node.
+    assert built[0] == built[1]

@@ -54,9 +54,14 @@ def rank(importance: int) -> int:
     return min(importance.bit_length(), 40)
 
 
+def describes(iri: str, types: Iterable[str]) -> bool:
+    """Whether a node of these types and this name describes the graph, whatever is said elsewhere."""
+    return not META.isdisjoint(types) or iri.startswith(STANDARD)
+
+
 def is_vocabulary(store: Store, node: NamedNode, types: Iterable[str]) -> bool:
     """Whether a node describes the graph and is not in it: by its types, its name, or what is of it or below it."""
-    if not META.isdisjoint(types) or node.value.startswith(STANDARD):
+    if describes(node.value, types):
         return True
     probes = [(None, TYPE, node), *((node, term, None) for term in ABOVE), *((None, term, node) for term in ABOVE)]
     return any(True for one, term, other in probes for _ in store.quads_for_pattern(one, term, other, DEFAULT))
