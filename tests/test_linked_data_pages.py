@@ -113,6 +113,7 @@ def test_a_thing_is_rdf_in_every_form(server: str, media: str, form: RdfFormat) 
     wanted = Quad(NamedNode(THING[1:-1]), NamedNode(f"{E}def/near"), NamedNode(f"{E}thing/a/Ünï"))
     assert wanted in quads
     graphs = form in (RdfFormat.TRIG, RdfFormat.N_QUADS)
+    assert any("only here" in str(quad.object) for quad in quads) == graphs  # said, and does not hold
     assert (Quad(wanted.subject, wanted.predicate, wanted.object, NamedNode(RECORD)) in quads) == graphs
     assert graphs or all(quad.graph_name == DefaultGraph() for quad in quads)
     again = requests.get(found.url, headers={"Accept": media, "If-None-Match": found.headers["etag"]}, timeout=20)

@@ -261,7 +261,7 @@ class _Describing:
         number = request.query_params.get("page", "0")
         if not number.isascii() or not number.isdigit() or len(number) > 6:
             raise Problem(400, "bad-page", f"page={number[:50]!r} is not a number from 0 to 999999.")
-        quads, more, epoch, time = await resource.statements(self.serving, iri, client, int(number))
+        quads, more, epoch, time = await resource.statements(self.serving, iri, client, int(number), graphs=form.graphs)
         headers = self._headers(request, iri, epoch, time)
         if more:
             following = f"{self._here(request, iri)}&format={form.name}&page={int(number) + 1}"

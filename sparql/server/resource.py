@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,33 +104,41 @@ async def look_up(serving: Serving, iri: str, client: str, asked: Asked | None =
     )  # fmt: skip
 
 
-async def statements(serving: Serving, iri: str, client: str, page: int) -> tuple[list[Quad], bool, int, str]:
-    """(statements about an IRI in every graph, whether there are more pages, epoch, time of that commit).
+async def statements(
+    serving: Serving, iri: str, client: str, page: int, *, graphs: bool
+) -> tuple[list[Quad], bool, int, str]:
+    """(statements about an IRI, whether there are more pages, epoch, time of that commit).
 
-    Of a thing in the default graph those there come first, and with the graph of its record; of a graph all it holds.
+    With `graphs`, in every graph, and of a graph all it holds. Without, what holds: only of what the default graph says
+    nothing of itself, such as a record graph, also what others say. The journal's word of its records comes along.
     """
     me, journal = _node(iri), f"<{Names(serving.config.base).journal}>"
     part = f"LIMIT {SAID + 1} OFFSET {page * SAID}"
     text = f"""SELECT ?k ?s ?p ?o ?g {{
-        {{ SELECT ("1" AS ?k) ({me} AS ?s) ?p ?o {{ {me} ?p ?o }} {part} }}
-        UNION {{ SELECT ("2" AS ?k) ?s ?p ({me} AS ?o) {{ ?s ?p {me} }} {part} }}
-        UNION {{ SELECT ("3" AS ?k) ({me} AS ?s) ?p ?o ?g {{ GRAPH ?g {{ {me} ?p ?o }} }} {part} }}
-        UNION {{ SELECT ("4" AS ?k) ?s ?p ?o ({me} AS ?g) {{ GRAPH {me} {{ ?s ?p ?o }} }} {part} }}
-        UNION {{ SELECT ("5" AS ?k) ?s ?p ?o ({journal} AS ?g) {{
+        {{ SELECT ("holds" AS ?k) {{ {me} ?p ?o }} LIMIT 1 }}
+        UNION {{ SELECT ("out" AS ?k) ({me} AS ?s) ?p ?o {{ {me} ?p ?o }} {part} }}
+        UNION {{ SELECT ("in" AS ?k) ?s ?p ({me} AS ?o) {{ ?s ?p {me} }} {part} }}
+        UNION {{ SELECT ("said" AS ?k) ({me} AS ?s) ?p ?o ?g {{ GRAPH ?g {{ {me} ?p ?o }} }} {part} }}
+        UNION {{ SELECT ("said" AS ?k) ?s ?p ?o ({me} AS ?g) {{ GRAPH {me} {{ ?s ?p ?o }} }} {part} }}
+        UNION {{ SELECT ("journal" AS ?k) ?s ?p ?o ({journal} AS ?g) {{
             {{ SELECT DISTINCT ?s {{ GRAPH ?s {{ {me} ?q ?v }} }} LIMIT {RECORDS} }}
             GRAPH {journal} {{ ?s ?p ?o }} }} }}
     }}"""
     rows, epoch, time = await ask(serving, client, text)
-    found: list[Quad] = []
-    many: dict[str, int] = {}
+    found: dict[str, list[Quad]] = {}
     for row in rows:
-        kind = row["k"].value
-        many[kind] = many.get(kind, 0) + 1
-        if many[kind] <= SAID:
-            found.append(
-                Quad(row["s"], row["p"], row["o"], row["g"]) if row["g"] else Quad(row["s"], row["p"], row["o"])
-            )
-    return found, any(n > SAID for kind, n in many.items() if kind != "5"), epoch, time
+        quads = found.setdefault(row["k"].value, [])
+        if row["s"] is not None:
+            quads.append(Quad(row["s"], row["p"], row["o"], *([row["g"]] if row["g"] else [])))
+    kinds = ["out", "in", "said", "journal"]
+    if "holds" in found and not graphs:
+        kinds.remove("said")
+    more = any(_more(found.get(kind, ())) for kind in kinds[:-1])
+    return [quad for kind in kinds for quad in found.get(kind, ())], more, epoch, time
+
+
+def _more(quads: Sequence[Quad]) -> bool:
+    return len(quads) > SAID
 
 
 async def ask(serving: Serving, client: str, text: str) -> tuple[list[Any], int, str]:
