@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,14 @@ def manifests() -> list[Path]:
     return [path for path in (*found, W3C / "protocol" / "manifest.ttl") if path.exists()]
 
 
+@cache
+def _manifest(path: Path) -> rdflib.Graph:
+    return rdflib.Graph().parse(path, format="turtle", publicID=path.as_uri())
+
+
 def cases() -> Iterator[tuple[str, Path]]:
     for path in manifests():
-        graph = rdflib.Graph().parse(path, format="turtle", publicID=path.as_uri())
+        graph = _manifest(path)
         for entry in Collection(graph, graph.value(rdflib.URIRef(path.as_uri()), MF.entries)):
             name = str(entry).rpartition("#")[2]
             if path.parent.name != "protocol" or "update" in name:
@@ -68,7 +74,7 @@ CODES = {"OK": 200, "Created": 201, "NoContent": 204, "NotFound": 404, "BadReque
     pytest.param("", Path(), marks=pytest.mark.skip(reason=f"shared: {ABSENT}"))
 ])  # fmt: skip
 def test_requests_of_the_w3c_are_answered_as_they_should_be(plain: Endpoint, name: str, path: Path) -> None:
-    graph = rdflib.Graph().parse(path, format="turtle", publicID=path.as_uri())
+    graph = _manifest(path)
     node = next(one for one in graph.subjects(MF.action) if str(one).endswith(f"#{name}"))
     assert plain.update("DROP ALL").status_code == 200
     seen: dict[str, str] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 import rdflib
-from pyoxigraph import Dataset, Quad, RdfFormat, parse
+from pyoxigraph import CanonicalizationAlgorithm, Dataset, Quad, RdfFormat, parse
 from rdflib.collection import Collection
 from rdflib.namespace import RDFS, Namespace
 
@@ -43,6 +44,7 @@ def _root(path: Path) -> rdflib.URIRef:
     return rdflib.URIRef(path.as_uri())
 
 
+@cache
 def _manifest(path: Path) -> rdflib.Graph:
     return rdflib.Graph().parse(path, format="turtle", publicID=path.as_uri())
 
@@ -76,8 +78,6 @@ def _triples(path: Path) -> str:
 
 def _canonical(text: str) -> set[str]:
     found = Dataset(parse(text.encode(), format=RdfFormat.N_TRIPLES))
-    from pyoxigraph import CanonicalizationAlgorithm
-
     found.canonicalize(CanonicalizationAlgorithm.UNSTABLE)
     return {str(quad) for quad in found}
 
