@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from urllib3.util import parse_url
 
 from sparql.outgoing import Outgoing, OutgoingFailed, OutgoingRefused
-from sparql.place import allowed
+from sparql.place import NoPlace, allowed, place
 
 # Each is allowed by its own origin, so that only the address stands in the way.
 NOT_PUBLIC = [
@@ -247,3 +252,43 @@ def test_a_name_that_is_not_found_says_so() -> None:
 
     with pytest.raises(OutgoingFailed, match=r"good\.example is not found: no such name"):
         Outgoing(["http://good.example"], resolve=nobody).get("http://good.example/", "*/*")
+
+
+_PIECES = st.sampled_from(
+    [
+        "http:",
+        "https:",
+        "//",
+        "/",
+        "\\",
+        "@",
+        ":",
+        "?",
+        "#",
+        "[",
+        "]",
+        "%",
+        "%2e",
+        "%2f",
+        "..",
+        ".",
+        ";",
+        "good.example",
+    ]
+    + ["127.0.0.1", "::1", "0x7f", "80", "0", "x", "\t", "\n", " ", "\u3002", "\uff0f", "\u0430", "&", "=", "^", "|"]
+)
+
+
+@given(st.lists(_PIECES, max_size=10).map(lambda pieces: "http://" + "".join(pieces)))
+@example("http://good.example/a?b#c")
+def test_what_is_taken_for_a_url_is_read_alike_by_every_reader(url: str) -> None:
+    try:
+        found = place(url)
+    except NoPlace:
+        return
+    standard, library = urlsplit(url), parse_url(url)
+    host = found.host.strip("[]")
+    assert (standard.hostname or "", (library.host or "").strip("[]").lower()) == (host, host) or "[" in url
+    assert {standard.port or None, library.port or None} <= {None, found.port}
+    again = place(str(found) + (f"?{found.query}" if found.query else ""))
+    assert again == found

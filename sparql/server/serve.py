@@ -107,9 +107,19 @@ def bind(config: ServerConfig) -> socket.socket:
         ) from wrong
 
 
+_SAID = (
+    "returned without completing response",
+    "Invalid HTTP request",
+    "Unsupported upgrade",
+    "No supported WebSocket",
+)
+
+
 def _ours_to_say(record: logging.LogRecord) -> bool:
-    # A failed answer is ended so on purpose, and `answer.py` or `observing.py` has said why.
-    return "returned without completing response" not in record.getMessage()
+    # A failed answer is ended so on purpose, and `answer.py` or `observing.py` has said why; what clients send that is
+    # no request is counted, and not worth a line each.
+    message = record.getMessage()
+    return not any(said in message for said in _SAID)
 
 
 class _Server(uvicorn.Server):
