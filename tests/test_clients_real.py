@@ -19,6 +19,12 @@ from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 
 from tests.endpoint import TOKEN, Endpoint, endpoint
 
+# SPARQLWrapper and rdflib warn of each other.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*ConjunctiveGraph is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*unexpected returned format:RuntimeWarning"),
+]
+
 E = "https://people.example/"
 DATA = f"INSERT DATA {{ <{E}ada> <{E}name> 'Ada' ; <{E}knows> <{E}bob> . <{E}bob> <{E}name> 'Bob é' }}"
 NAMES = f"SELECT ?name {{ ?s <{E}name> ?name }} ORDER BY ?name"

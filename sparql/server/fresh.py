@@ -10,7 +10,8 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -224,11 +225,13 @@ class Following:
     def __init__(self, fresh: Fresh) -> None:
         self.fresh = fresh
         self._running: asyncio.Future[None] | None = None
+        # A thread of its own: nobody's long work stands before it.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="graphtide-fresh")
 
     @contextlib.asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """It follows inside."""
-        await asyncio.to_thread(self.fresh.load)
+        await self._off_loop(self.fresh.load)
         task = asyncio.create_task(self._idle())
         try:
             yield
@@ -236,7 +239,8 @@ class Following:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-            await asyncio.to_thread(self.fresh.close)
+            await self._off_loop(self.fresh.close)
+            self._thread.shutdown()
 
     async def reach(self, commit: int, seconds: float) -> bool:
         """Whether it stands at `commit` or later, after so many seconds at most."""
@@ -252,8 +256,11 @@ class Following:
 
     def _follow(self) -> asyncio.Future[None]:
         if self._running is None or self._running.done():
-            self._running = asyncio.get_running_loop().run_in_executor(None, self.fresh.follow)
+            self._running = self._off_loop(self.fresh.follow)
         return self._running
+
+    def _off_loop(self, do: Callable[[], None]) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, do)
 
     async def _idle(self) -> None:
         saved = asyncio.get_running_loop().time()
@@ -262,4 +269,4 @@ class Following:
             await self._follow()
             if (now := asyncio.get_running_loop().time()) - saved > SAVE_SECONDS:
                 saved = now
-                await asyncio.to_thread(self.fresh.save)
+                await self._off_loop(self.fresh.save)
