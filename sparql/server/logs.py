@@ -14,6 +14,8 @@ from typing import Any, TextIO
 FIELDS = "graphtide_fields"
 """The attribute of a record that holds what it says besides its message."""
 HIDDEN = "[hidden]"
+TOLD = ("graphtide.access", "graphtide.operations")
+"""The loggers whose every line a person asked for; of others warnings are kept."""
 _SECRET = re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"',;]+|\bgt_[A-Za-z0-9_-]{16,}|(?<=://)[^/\s@]+@")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\x80-\x9f]")
 
@@ -26,7 +28,8 @@ def configure(kind: str, secrets: Iterable[str] = (), stream: TextIO | None = No
     for before in [one for one in root.handlers if isinstance(one.formatter, TextLines)]:
         root.removeHandler(before)
     root.addHandler(handler)
-    logging.getLogger("graphtide").setLevel(logging.INFO)
+    for told in TOLD:
+        logging.getLogger(told).setLevel(logging.INFO)
 
 
 def event(logger: logging.Logger, level: int, message: str, **fields: Any) -> None:

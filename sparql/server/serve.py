@@ -20,7 +20,7 @@ from sparql.server.config import ServerConfig, ServerError
 from sparql.server.connections import Connections
 from sparql.server.serving import Serving
 
-log = logging.getLogger("graphtide.server")
+log = logging.getLogger("graphtide.operations")
 BACKLOG = 512
 
 
