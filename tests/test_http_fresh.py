@@ -239,6 +239,26 @@ def test_of_identical_questions_at_one_time_one_is_asked(server: Served, monkeyp
     assert len(asked) == 2
 
 
+def test_when_the_first_of_them_fails_the_next_is_asked_and_not_all(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT (COUNT(*) AS ?n) {{ {' '.join(f'VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}' for n in range(6))} }} # 3"
+    pool, asked = server.serving.pool, []
+    call = pool.call
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments)
+        return call(*arguments, **options)
+
+    monkeypatch.setattr(pool, "call", counted)
+    with ThreadPoolExecutor(8) as threads:
+        hasty = threads.submit(ask, server, query, "&timeout=0.02")
+        until(lambda: asked)
+        found = list(threads.map(lambda _: ask(server, query), range(6)))
+    assert hasty.result().status in (503, 504) and {one.status for one in found} == {200}
+    assert len(asked) == 2
+
+
 def test_a_client_that_goes_away_takes_nobodys_answer_with_it(server: Served) -> None:
     query = (
         f"SELECT (COUNT(*) AS ?n) {{ {' '.join(f'VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}' for n in range(6))} }} # again"

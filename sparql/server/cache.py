@@ -77,17 +77,17 @@ class Flights:
     """Of identical questions at one time one is asked; the others wait until it is known whether its answer is kept."""
 
     def __init__(self) -> None:
-        self._flying: dict[Hashable, asyncio.Future[None]] = {}
+        self._flying: dict[Hashable, asyncio.Future[bool]] = {}
 
-    def join(self, key: Hashable) -> asyncio.Future[None] | None:
+    def join(self, key: Hashable) -> asyncio.Future[bool] | None:
         """What to wait for before looking into the cache; None for whoever is first, who must `land`."""
         found = self._flying.get(key)
         if found is None:
             self._flying[key] = asyncio.get_running_loop().create_future()
         return found
 
-    def land(self, key: Hashable) -> None:
-        """The first of them has its answer, or will not keep it: nobody waits for it any more."""
+    def land(self, key: Hashable, *, failed: bool = False) -> None:
+        """The first of them has its answer, or will not keep it, or `failed`: nobody waits for it any more."""
         found = self._flying.pop(key, None)
         if found is not None and not found.done():
-            found.set_result(None)
+            found.set_result(failed)

@@ -35,6 +35,8 @@ from sparql.server.serving import Serving
 # An answer waits so long for the commits it stands at to be read, and is tagged with its own commit otherwise.
 FOLLOW_SECONDS = 0.05
 LEAST_SECONDS = 10.0
+# How often one waits for another who asks the same, and fails.
+ROUNDS = 3
 # Characters of a query that are read on the event loop: a millisecond is about a thousand of them.
 LONGEST_READ = 16 * 1024
 
@@ -113,19 +115,26 @@ class SparqlEndpoint:
         key: Hashable = (digest, asked.default_graphs, asked.named_graphs, name)
         if await self._known(asked, reading, digest, key, name, scope, send):
             return
-        flight = self.flights.join(key)
-        if flight is not None:
+        first = False
+        for _ in range(ROUNDS):
+            flight = self.flights.join(key)
+            first = flight is None
+            if flight is None:
+                break
+            failed = False
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, ends - time.monotonic())):
-                    await asyncio.shield(flight)
+                    failed = await asyncio.shield(flight)
             if await self._known(asked, reading, digest, key, name, scope, send):
                 return
-        marking = _Steady(self, asked, reading, digest, key, name, first=flight is None)
+            if not failed:
+                break
+        marking = _Steady(self, asked, reading, digest, key, name, first=first)
         try:
             await self._run(asked, marking, ends, scope, receive, send)
         finally:
-            if flight is None:
-                self.flights.land(key)
+            if first:
+                self.flights.land(key, failed=True)
 
     def _reading(self, asked: Asked) -> Reading:
         try:
