@@ -68,8 +68,8 @@ def settled(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def zygote(pool: Pool) -> psutil.Process:
-    assert pool._zygote is not None
-    return psutil.Process(pool._zygote.pid)
+    assert pool._supply.zygote is not None
+    return psutil.Process(pool._supply.zygote.pid)
 
 
 @pytest.fixture(scope="module")

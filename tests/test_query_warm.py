@@ -113,7 +113,7 @@ def test_a_pool_moves_into_memory_and_answers_the_same(store: Store) -> None:
         assert len(first) == 100
         wait_for(lambda: bool(pool.status()["in_memory"]))
         old = set(pool.status()["pids"])
-        wait_for(lambda: not old & set(pool.status()["pids"]) or pool._oldest() is None)
+        wait_for(lambda: not old & set(pool.status()["pids"]) or pool._supply.oldest() is None)
         assert answers(pool, query) == first
         for n in range(20):
             commit(store, {statement(n)}, {statement(n, f"new{n}")})
@@ -129,12 +129,12 @@ def test_what_was_erased_is_not_kept_in_memory(store: Store, monkeypatch: pytest
     commit(store, set(), {statement(n) for n in range(10)})
     store.checkpoint()
     with Pool(store.state, BASE, workers=1, spares=0, warm_bytes=2**30) as pool:
-        wait_for(lambda: bool(pool.status()["in_memory"]) and pool._oldest() is None)
-        maker = pool._warm
+        wait_for(lambda: bool(pool.status()["in_memory"]) and pool._supply.oldest() is None)
+        maker = pool._supply.warm
         commit(store, {statement(1)}, set())
         store.erase_history()
         commit(store, set(), {statement(77)})
         found = answers(pool, "SELECT ?o { ?s ?p ?o }")
         assert b'"77"' in found and b'"1"' not in found
-        wait_for(lambda: pool._warm not in (None, maker) and not pool._retired)
+        wait_for(lambda: pool._supply.warm not in (None, maker) and not pool._supply.retired)
         assert b'"77"' in answers(pool, "SELECT ?o { ?s ?p ?o }")

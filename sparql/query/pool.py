@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,23 +26,17 @@ from sparql.query.failures import (
     QueryTooLarge,
     WorkerLost,
 )
-from sparql.query.frames import Cut
-from sparql.query.process import Worker, Zygote
+from sparql.query.process import HAS_MEMORY_CAP, Worker
+from sparql.query.supply import Supply
 from sparql.query.turns import Turns, Waiter
+from sparql.query.watch import watch
 from sparql.query.worker import absolute
 
-WATCH_SECONDS = 0.025
 # A worker this many commits behind the newest when its query ends is replaced rather than caught up; a query that
 # took less than this leaves it behind by little.
 FAR_BEHIND, LONG_SECONDS = 500, 1.0
-# A query older than this has the processor only when no other wants it, and its worker is replaced when it is over,
-# where the system does not give the rank back.
-NICE_SECONDS = 0.25
 # A query as brief as this leaves no memory behind worth looking for, and a worker freed just now is not looked at.
 BRIEF_SECONDS, FRESH_SECONDS = 0.005, 0.05
-# A graph that was too large for memory is looked at again after so long.
-COLD_SECONDS = 60.0
-HAS_MEMORY_CAP = sys.platform.startswith("linux")
 
 NotAcceptable = results.NotAcceptable
 
@@ -89,10 +82,8 @@ class Pool:
         self.queue, self.per_client = queue, per_client
         self.deadline, self.ahead_seconds, self.memory_bytes = deadline, ahead_seconds, memory_bytes
         self.max_rows, self.max_bytes = max_rows, max_bytes
-        self.warm_bytes, self.cold = warm_bytes, "" if warm_bytes else "it is not asked for"
+        self.warm_bytes = warm_bytes
         self.prefixes = dict(prefixes or {})
-        self.network: bool | None = None
-        self.trouble = ""
         self._leases = Leases(self.state)
         self._observers: list[Callable[[Ended], None]] = []
         self._lock = threading.Lock()
@@ -104,23 +95,19 @@ class Pool:
         self._busy: dict[int, Worker] = {}
         self._turns = Turns()
         self._pins: dict[int, Worker] = {}  # the longest unused first
-        self._starting: list[int] = []
         self._pin_turns = Turns()
         self._wanted = threading.Condition(self._lock)
         self._watched = threading.Condition(self._lock)
         self._watching = False
         self._closed = False
-        self._ready, self._stopped = threading.Event(), threading.Event()
-        self._zygote: Zygote | None = None
-        self._warm: Zygote | None = None
-        self._retired: list[Zygote] = []
         self._threads: list[threading.Thread] = []
+        self._supply = Supply(self)
 
     def start(self) -> Pool:
         """Workers are being made ready."""
-        warming = (self._warm_forever,) if self.warm_bytes else ()
-        for target in (self._spawn_forever, self._watch_forever, *warming):
-            thread = threading.Thread(target=target, name=f"graphtide-{target.__name__}", daemon=True)
+        warming = {"warm": self._supply.warm_forever} if self.warm_bytes else {}
+        for name, target in {"spawn": self._supply.spawn_forever, "watch": lambda: watch(self), **warming}.items():
+            thread = threading.Thread(target=target, name=f"graphtide-{name}", daemon=True)
             thread.start()
             self._threads.append(thread)
         return self
@@ -131,8 +118,6 @@ class Pool:
             if self._closed:
                 return
             self._closed = True
-            self._stopped.set()
-            self._ready.set()
             for waiter in (*self._turns, *self._pin_turns):
                 self._forget(waiter, self._stopping())
             workers = [*self._all.values(), *self._pins.values()]
@@ -142,10 +127,7 @@ class Pool:
                     worker.hang_up()
             self._wanted.notify_all()
             self._watched.notify_all()
-            zygotes = [each for each in (self._zygote, self._warm, *self._retired) if each is not None]
-        for zygote in zygotes:
-            zygote.over.set()
-            zygote.close()
+        self._supply.close()
         for thread in self._threads:
             thread.join(10)
         with self._lock:
@@ -161,7 +143,7 @@ class Pool:
 
     def ready(self, timeout: float = 0.0) -> bool:
         """Whether a worker can take a query, waiting so long for the first."""
-        if self._closed or not self._ready.wait(timeout):
+        if self._closed or not self._supply.ready.wait(timeout):
             return False
         with self._lock:
             return bool(self._all)
@@ -178,10 +160,15 @@ class Pool:
                 "pids": sorted(self._all),
                 "memory_cap": HAS_MEMORY_CAP,
                 "network": self.network,
-                "trouble": self.trouble,
-                "in_memory": self._warm is not None,
-                "on_disk_because": self.cold,
+                "trouble": self._supply.trouble,
+                "in_memory": self._supply.warm is not None,
+                "on_disk_because": self._supply.cold,
             }
+
+    @property
+    def network(self) -> bool | None:
+        """Whether workers have a network, which they need not; None before the first."""
+        return self._supply.network
 
     def lag(self, head: int) -> int:
         """How many commits up to `head` the idle worker furthest behind had not read when it last answered.
@@ -305,7 +292,7 @@ class Pool:
             self._turns.remove(waiter)
             self._pin_turns.remove(waiter)
             waiting = len(self._turns) + len(self._pin_turns) + 1
-            trouble = f" The last worker did not start: {self.trouble}" if self.trouble else ""
+            trouble = self._supply.trouble and f" The last worker did not start: {self._supply.trouble}"
         raise PoolBusy(f"No worker was free in time.{trouble}", "time", self._soon(waiting))
 
     def _room(self, running: int) -> bool:
@@ -348,7 +335,7 @@ class Pool:
                 worker.baseline = worker.memory()
             grown = worker.first_memory and worker.baseline - worker.first_memory > self.memory_bytes // 2
             behind = worker.pin is None and seconds > LONG_SECONDS and read_head(self.state) - worker.epoch > FAR_BEHIND
-            if grown or behind or not worker.step_forth() or (worker.pin is None and self._outdated(worker)):
+            if grown or behind or not worker.step_forth() or (worker.pin is None and self._supply.outdated(worker)):
                 self._drop(worker)
                 worker.close()
             elif worker.pin is None:
@@ -420,14 +407,15 @@ class Pool:
                 self._pins[here.pid] = self._pins.pop(here.pid)
                 waiter.settle(self._take(here, waiter.call))
                 continue
-            if epoch in self._starting:
+            starting = self._supply.starting
+            if epoch in starting:
                 continue
-            if len(self._pins) + len(self._starting) >= self.pinned:
+            if len(self._pins) + len(starting) >= self.pinned:
                 if not idle:
                     continue
                 self._drop(idle[0])
-            self._starting.append(epoch)
-            threading.Thread(target=self._pin, args=(epoch,), name="graphtide-pin", daemon=True).start()
+            starting.append(epoch)
+            threading.Thread(target=self._supply.pin, args=(epoch,), name="graphtide-pin", daemon=True).start()
 
     def _lost(self, worker: Worker) -> QueryFailed:
         """Why the worker's connection ended."""
@@ -455,174 +443,6 @@ class Pool:
 
     def _stopping(self) -> PoolBusy:
         return PoolBusy("The query service is stopping.", "closed", 5.0)
-
-    # -- threads ------------------------------------------------------------------------------------------------------
-
-    def _watch_forever(self) -> None:
-        idle_since = time.monotonic()
-        while True:
-            ended: list[tuple[Call, QueryFailed]] = []
-            with self._lock:
-                if self._closed:
-                    return
-                now = time.monotonic()
-                busy = [each for each in (*self._busy.values(), *self._pins.values()) if each.call is not None]
-                if busy:
-                    idle_since = now
-                elif now - idle_since > 1.0:
-                    self._watching = False
-                    self._watched.wait()
-                    self._watching = True
-                    idle_since = time.monotonic()
-                    continue
-                self._watching = True
-                wait = WATCH_SECONDS
-                for worker in busy:
-                    verdict = self._verdict(worker, now)
-                    if not worker.nice and now - worker.since > NICE_SECONDS:
-                        worker.step_back()
-                    if verdict is None:
-                        wait = min(wait, worker.ends - now)
-                    elif worker.call is not None:
-                        ended.append((worker.call, verdict))
-                        self._condemn(worker, verdict)
-            for call, verdict in ended:
-                call.end(verdict)
-            time.sleep(max(0.001, wait))
-
-    def _verdict(self, worker: Worker, now: float) -> QueryFailed | None:
-        """Why the worker's query may not go on, if it may not."""
-        if now >= worker.ends:
-            return QueryTimeout("The query was stopped at its deadline.")
-        if HAS_MEMORY_CAP and self.memory_bytes:
-            memory = worker.memory()
-            worker.peak = max(worker.peak, memory)
-            if memory - worker.baseline > self.memory_bytes:
-                return self._too_large()
-        return None
-
-    def _spawn_forever(self) -> None:
-        pause = 0.05
-        while True:
-            with self._lock:
-                while not self._closed and len(self._all) >= self.workers + self.spares and not self._oldest():
-                    self._wanted.wait()
-                if self._closed:
-                    return
-            try:
-                zygote = self._zygote
-                if zygote is None or zygote.gone:
-                    zygote = Zygote(self._hello(), self._buried)
-                    self.network = zygote.network
-                    with self._lock:
-                        self._zygote = zygote
-                        if self._closed:
-                            break
-                worker = (self._warm or zygote).fork()
-            except (OSError, Cut, ValueError) as wrong:
-                self.trouble = str(wrong)
-                time.sleep(pause)
-                pause = min(2.0, pause * 2)
-                continue
-            pause, self.trouble = 0.05, ""
-            with self._lock:
-                if self._closed or worker.buried.is_set():
-                    worker.close()
-                    continue
-                self._all[worker.pid] = worker
-                old = self._oldest() if len(self._all) > self.workers + self.spares else None
-                if old is not None:
-                    self._drop(old)
-                    old.close()
-                self._idle.insert(0, worker)
-                self._ready.set()
-                self._dispatch()
-        zygote.close()
-
-    def _outdated(self, worker: Worker) -> bool:
-        """With the lock held: whether workers are forked by another process now than the one that made this."""
-        return worker.maker is not (self._warm or self._zygote)
-
-    def _oldest(self) -> Worker | None:
-        """With the lock held: an idle worker to be replaced, since workers are forked elsewhere now."""
-        return next((each for each in self._idle if self._outdated(each)), None)
-
-    def _warm_forever(self) -> None:
-        """The graph is held in memory when it fits, and loaded afresh when what holds it is worn or does not follow."""
-        self._ready.wait()
-        while not self._closed:
-            made = self._warmed()
-            with self._lock:
-                old, self._warm = self._warm, made
-                if old is not None:
-                    self._retired.append(old)
-                self._wanted.notify_all()
-            self._close_retired()
-            if made is None:
-                self._stopped.wait(COLD_SECONDS)
-                continue
-            while not made.over.wait(1.0):
-                self._close_retired()
-
-    def _warmed(self) -> Zygote | None:
-        """A process that holds the graph in memory and makes workers; None, and `cold` says why."""
-        made: Zygote | None = None
-        try:
-            made = Zygote({**self._hello(), "warm_bytes": self.warm_bytes}, self._buried)
-            with self._lock:
-                self._retired.append(made)  # so that `close` knows of it
-            self.cold = made.warmed()
-        except (OSError, Cut, ValueError) as wrong:
-            self.cold = str(wrong)
-        if made is None or self.cold or self._closed:
-            return None
-        with self._lock:
-            self._retired.remove(made)
-        return made
-
-    def _close_retired(self) -> None:
-        """What no worker is left of, and makes none any more, is gone."""
-        with self._lock:
-            makers = {id(each.maker) for each in self._all.values()}
-            done = [each for each in self._retired if id(each) not in makers]
-            self._retired = [each for each in self._retired if id(each) in makers]
-        for each in done:
-            each.close()
-
-    def _pin(self, epoch: int) -> None:
-        """A worker stands at `epoch`, or those who wait for it know why none does."""
-        worker: Worker | None = None
-        failure: QueryFailed | None = None
-        try:
-            self._ready.wait(60)
-            zygote = self._zygote
-            if zygote is None:
-                raise OSError("no worker was ever ready")
-            worker = zygote.fork(epoch)
-        except EpochGone as gone:
-            failure = gone
-        except (OSError, Cut, ValueError) as wrong:
-            failure = WorkerLost(f"No worker could be brought to commit {epoch}: {wrong}. Ask again.")
-        with self._lock:
-            self._starting.remove(epoch)
-            if worker is not None and (self._closed or worker.buried.is_set()):
-                worker.close()
-                worker, failure = None, WorkerLost(f"The worker at commit {epoch} ended as it began. Ask again.")
-            if worker is not None:
-                self._pins[worker.pid] = worker
-            if failure is not None:
-                for waiter in self._pin_turns:
-                    if waiter.call.epoch == epoch:
-                        self._forget(waiter, failure)
-            self._dispatch_pinned()
-
-    def _hello(self) -> dict[str, Any]:
-        return {
-            "state": str(self.state),
-            "base": self.base,
-            "prefixes": self.prefixes,
-            "memory_bytes": self.memory_bytes if HAS_MEMORY_CAP else 0,
-        }
 
     def _buried(self, worker: Worker) -> None:
         """A worker's process has ended, for whatever reason."""

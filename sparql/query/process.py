@@ -21,6 +21,7 @@ from sparql.query.frames import READY, Cut, FrameReader
 if TYPE_CHECKING:
     from sparql.query.call import Call
 
+HAS_MEMORY_CAP = sys.platform.startswith("linux")
 START_SECONDS, WARM_SECONDS = 60.0, 900.0
 SEND_BYTES = 2**20
 NICE = 10
