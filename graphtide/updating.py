@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sparql.names import TOKEN
-from sparql.sync.evaluating import Edit, Refused
+from sparql.sync.edit import Edit, Refused
 from sparql.sync.evaluator import Evaluator, Found
 from sparql.sync.known import accepted_claim
 from sparql.sync.plan import Plan, SyncReport

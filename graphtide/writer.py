@@ -21,7 +21,7 @@ from sources.record import ScopedSource
 from sparql.store import DiskFull, StoreError
 from sparql.store.socket import Refusal
 from sparql.store.socket import serve as listen
-from sparql.sync.evaluating import Refused
+from sparql.sync.edit import Refused
 
 from . import __version__, sources_edit
 from .engine import Emit, Engine, handlers

@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 
 from graphtide.engine import Engine
-from sparql.sync.evaluating import Refused
+from sparql.sync.edit import Refused
 from tests.api_shop import BASE
 
 

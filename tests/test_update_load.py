@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphtide.engine import Engine
-from sparql.sync.evaluating import Refused
+from sparql.sync.edit import Refused
 from sparql.sync.updating import Written
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphtide.engine import Engine
 from sparql.names import TOKEN
-from sparql.sync.evaluating import Refused
+from sparql.sync.edit import Refused
 from sparql.sync.removing import Unknown
 from sparql.sync.updating import Written
 

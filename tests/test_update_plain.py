@@ -11,7 +11,7 @@ import pytest
 from graphtide.engine import Engine, EngineError
 from graphtide.settings import SettingsError
 from sparql.query.worker import Replica
-from sparql.sync.evaluating import Refused
+from sparql.sync.edit import Refused
 from sparql.sync.updating import Written
 
 BASE = "https://p.example/"

@@ -22,7 +22,7 @@ STATUS = {
     "update-error": 400, "dataset-conflict": 400, "too-deep": 400, "not-rdf": 400, "not-a-graph": 400,
     "bad-graph": 400, "bad-request": 400, "service-off": 403, "load-off": 403, "read-only": 403, "not-allowed": 403,
     "other-graph": 403, "no-such-graph": 404, "graph-exists": 409, "precondition-failed": 412, "too-many": 413,
-    "too-large": 413, "unsupported-media-type": 415, "rejected": 422, "load-failed": 502, "busy": 503,
+    "too-large": 413, "unsupported-media-type": 415, "rejected": 422, "not-had": 422, "load-failed": 502, "busy": 503,
     "update-lost": 503, "update-timeout": 504, "DiskFull": 507,
     "StoreError": 503, "ValueError": 400, "FactsError": 400, "unknown": 501, "failed": 500,
 }  # fmt: skip

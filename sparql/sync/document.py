@@ -12,6 +12,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, RdfFormat, T
 from ontology.facts import spell_term
 from sources import blank
 from sparql.names import Names
+from sparql.sync.edit import Refused
 
 FORMATS = {
     "text/turtle": RdfFormat.TURTLE,
@@ -36,10 +37,8 @@ def said(data: bytes, kind: str, base: str, names: Names | None, limit: int, *, 
     """The statements of a document of the media type `kind`, spelled as the store spells them.
 
     With `names` blank nodes are IRIs of ours, else they have labels of their own. With `stable` the same document
-    has the same IRIs again: each is a hash of what its node says. Raises evaluating.Refused for what cannot be read.
+    has the same IRIs again: each is a hash of what its node says. Raises Refused for what cannot be read.
     """
-    from sparql.sync.evaluating import Refused
-
     form = FORMATS.get(kind.partition(";")[0].strip().lower())
     if form is None:
         raise Refused("unsupported-media-type", f"{kind!r} is not RDF that is read here.")

@@ -25,7 +25,8 @@ from typing import Any
 
 from sparql.names import Names
 from sparql.sync.document import FORMATS
-from sparql.sync.evaluating import Edit, Evaluation, Fetch, Refused, Task, statements
+from sparql.sync.edit import Edit, Refused
+from sparql.sync.evaluating import Evaluation, Fetch, Task, statements
 
 MANY = 20_000  # applied statements that are cheaper to forget with their copy than to take back
 GRACE = 1.0

@@ -19,8 +19,8 @@ from ontology.vocabulary import UNOWNED_TERM
 from sparql.log import Change, LogError, LogReader, labelled
 from sparql.names import TOKEN
 from sparql.sync.consequences import Consequences, Wide
+from sparql.sync.edit import Edit, Refused
 from sparql.sync.entries import PLAN, Claim, journal_entry, results, scope_entry, source_entry
-from sparql.sync.evaluating import Edit, Refused
 from sparql.sync.evidence import EVIDENCE
 from sparql.sync.known import Graph, accepted_claim, spelled
 from sparql.sync.plan import Plan, SyncReport
