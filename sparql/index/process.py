@@ -46,6 +46,8 @@ class IndexProcess:
 
     async def _once(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRET)}
+        root = str(Path(__file__).resolve().parents[2])  # where this code is from, installed or not
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
         # Its standard input is ours to close: when this process is gone, however it went, the index process ends.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
