@@ -120,23 +120,5 @@ def needed(allowed: Mapping[str, Any]) -> Needed:
     return Needed(Outgoing(allowed["contexts"], **how), Outgoing(allowed["imports"], **how))
 
 
-def understood(
-    data: bytes, kind: str, base: str, names: Names | None, limit: int, *, stable: bool = False,
-    needed: Needed | None = None,
-) -> set[str]:  # fmt: skip
-    """What a document says, as `document.said`, with what it needs. Raises Refused, with "not-had" for what it has not."""
-
-    def read(data: bytes, kind: str, base: str) -> set[str]:
-        if needed is not None and kind.partition(";")[0].strip().lower() == "application/ld+json":
-            data = needed.inlined(data, base)
-        return document.said(data, kind, base, names, limit, stable=stable)
-
-    try:
-        found = read(data, kind, base)
-        return found if needed is None else found | needed.imported(found, read, ", ".join(document.FORMATS))
-    except NotHad as no:
-        raise Refused("not-had", str(no)) from no
-
-
 def _imports(statements: Iterable[str]) -> list[str]:
     return sorted({found.group(1) for line in statements if (found := _IMPORTS.match(line))}, reverse=True)
