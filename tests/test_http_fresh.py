@@ -105,6 +105,15 @@ def test_the_dataset_of_the_request_counts_and_not_the_default_graph(server: Ser
     assert ask(server, ON_P).headers["etag"] != ask(server, ON_P, more).headers["etag"]
 
 
+def test_a_description_is_of_the_default_graph_and_of_every_predicate(server: Served, store: Store) -> None:
+    query, form = f"DESCRIBE <{BASE}s>", "&format=ntriples"
+    before = ask(server, query, form)
+    store.commit(said(P, "elsewhere", G))
+    assert ask(server, query, form, If_None_Match=before.headers["etag"]).status == 304
+    store.commit(said(f"{BASE}new", "here"))
+    assert ask(server, query, form, If_None_Match=before.headers["etag"]).status == 200
+
+
 @pytest.mark.parametrize("query", ["SELECT (NOW() AS ?n) {}", "SELECT (RAND() AS ?n) {}", "SELECT (UUID() AS ?n) {}"])
 def test_an_answer_that_is_another_each_time_is_kept_by_nobody(server: Served, query: str) -> None:
     first, second = ask(server, query), ask(server, query)

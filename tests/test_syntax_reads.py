@@ -82,7 +82,7 @@ def test_the_predicates_a_pattern_reads(pattern: str, predicates: set[str] | Non
         ("ASK FROM <e:g> { ?s <e:p> ?o }", {"e:g"}),
         ("ASK FROM <e:g> FROM NAMED <e:h> { ?s <e:p> ?o GRAPH ?x { ?s <e:p> ?o } }", {"e:g", "e:h"}),
         ("ASK FROM NAMED <e:h> { ?s <e:p> ?o }", set()),
-        ("DESCRIBE <e:a>", None),
+        ("DESCRIBE <e:a>", {""}),
     ],
 )
 def test_the_graphs_a_query_reads(query: str, graphs: set[str] | None) -> None:

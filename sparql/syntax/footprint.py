@@ -113,7 +113,9 @@ def reads(tree: Query | Update) -> Footprint:
         if isinstance(tree.form, Select):
             _expression(found, tree.form.items, found.default)
         elif isinstance(tree.form, Describe):
-            found.any_predicate = found.any_graph = True
+            # The engine describes a thing by what the default graph says of it, wherever the thing was found.
+            found.any_predicate = True
+            _in(found, found.default)
     else:
         for one in tree.operations:
             if isinstance(one, Modify):
