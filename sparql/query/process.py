@@ -31,6 +31,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Worker:
     """The pool's end of one worker process. `pin` is the commit it stays at, None when it follows the newest."""
 
+    steps_forth = True  # until the system is found to give no rank back
+
     def __init__(self, pid: int, sock: socket.socket, pin: int | None = None) -> None:
         self.pid, self.sock, self.pin = pid, sock, pin
         self.reader = FrameReader(sock)
@@ -78,6 +80,7 @@ class Worker:
                 os.setpriority(os.PRIO_PROCESS, self.pid, 0)
                 self.nice = False
         except OSError:
+            Worker.steps_forth = False
             return False
         return True
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from sparql.query.pool import Pool
 
 WATCH_SECONDS = 0.025
-# A query older than this has the processor only when no other wants it, and its worker is replaced when it is over,
-# where the system does not give the rank back.
-NICE_SECONDS = 0.25
+# A query older than this has the processor only when no other wants it. Where the system does not give the rank back
+# its worker is replaced when it is over, which is worth it for a longer one only.
+NICE_SECONDS, NICE_FOR_GOOD_SECONDS = 0.05, 0.25
 
 
 def watch(pool: Pool) -> None:
@@ -40,7 +40,9 @@ def watch(pool: Pool) -> None:
             wait = WATCH_SECONDS
             for worker in busy:
                 verdict = _verdict(pool, worker, now)
-                if not worker.nice and now - worker.since > NICE_SECONDS:
+                if not worker.nice and now - worker.since > (
+                    NICE_SECONDS if worker.steps_forth else NICE_FOR_GOOD_SECONDS
+                ):
                     worker.step_back()
                 if verdict is None:
                     wait = min(wait, worker.ends - now)
