@@ -9,11 +9,13 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
+from sparql.index import importance
 from sparql.index.search import LABELS, local
 from sparql.query.pool import NotAcceptable, QueryFailed
+from sparql.server.api.indexed import indexed
 from sparql.server.api.operation import Given
 from sparql.server.gate import client_of
-from sparql.server.problem import of_query
+from sparql.server.problem import Problem, of_query
 
 Term = Mapping[str, str]
 Row = Mapping[str, Term]
@@ -28,11 +30,11 @@ class Found:
     time: str
 
 
-async def ask(given: Given, text: str, *, least: int | None = None) -> Found:
-    """The solutions of a SELECT, at the commit `least` or a later one. Raises Problem as the query endpoint does."""
+async def ask(given: Given, text: str, *, least: int | None = None, epoch: int | None = None) -> Found:
+    """The solutions of a SELECT, at `epoch`, or at `least` or later. Raises Problem as the query endpoint does."""
     client = client_of(given.request)
     try:
-        async with given.serving.pool.call(text, format="json", client=client, least=least) as call:
+        async with given.serving.pool.call(text, format="json", client=client, least=least, epoch=epoch) as call:
             answer = await call.begin()
             parts = []
             while (data := await answer.chunk_async()) is not None:
@@ -69,10 +71,23 @@ def value(term: Term) -> dict[str, str]:
     return found
 
 
+async def called(given: Given, iris: Iterable[str]) -> dict[str, str]:
+    """What each is called: by the index where there is one, else by the graph."""
+    wanted = list(dict.fromkeys(iris))
+    try:
+        found = await indexed(given.serving, lambda index: importance.of(index.db, wanted))
+    except Problem:
+        rows = (await ask(given, f"SELECT ?x ?lp ?l {{ {labels_pattern(wanted)} }}")).rows if wanted else ()
+        return labels(rows)
+    return {name: one.label for name, one in found.items()}
+
+
 def labels_pattern(iris: Iterable[str]) -> str:
     """A pattern that binds ?x to each IRI that has a name, ?lp to the naming property and ?l to the name."""
-    nodes = " ".join(filter(None, map(iri, dict.fromkeys(iris))))
-    return f"{{ VALUES ?x {{ {nodes} }} VALUES ?lp {{ {' '.join(f'<{one}>' for one in LABELS)} }} ?x ?lp ?l }}"
+    nodes = filter(None, map(iri, dict.fromkeys(iris)))
+    # Two VALUES, one of nodes and one of properties, are joined with every label there is: 250 ms and not 3.
+    pairs = " ".join(f"({node} <{one}>)" for node in nodes for one in LABELS)
+    return f"{{ VALUES (?x ?lp) {{ {pairs} }} ?x ?lp ?l }}"
 
 
 def labels(rows: Iterable[Row]) -> dict[str, str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ontology.facts import GT, PROV, RDF, XSD
+from sparql.index.search import LABELS
 from sparql.names import Names
-from sparql.server.api.asking import Found, Row, ask, iri, labels, labels_pattern, named, string, value
+from sparql.server.api.asking import Row, ask, called, iri, labels, named, string, value
 from sparql.server.api.operation import (
     CURSOR,
     Given,
@@ -36,8 +38,8 @@ DESCRIPTIONS = (
     "https://schema.org/description", "http://schema.org/description",
     "http://www.w3.org/2004/02/skos/core#definition",
 )  # fmt: skip
-SAMPLE = 2000
-"""Values read at once: a thing with more has its large properties read one by one."""
+SAMPLE, POINTERS = 2000, 500
+"""Values and nodes that point to it read at once: a thing with more has its large properties read one by one."""
 LARGE = 8
 """How many properties too large for that are read one by one; of the rest there is the count and a link."""
 RECORDS = 50
@@ -85,7 +87,7 @@ OPERATIONS = (
                       "Whether `property` leads away from the thing or to it.", example="outgoing"),
             CURSOR,
         ),
-        refusals=(404,),
+        refusals=(404, 409, 410),
     ),
 )  # fmt: skip
 
@@ -113,7 +115,7 @@ async def entity(given: Given) -> Response:
         {{ SELECT ("out" AS ?d) ?p (COUNT(*) AS ?n) {{ {node} ?p ?o }} GROUP BY ?p }}
         UNION {{ SELECT ("in" AS ?d) ?p (COUNT(*) AS ?n) {{ ?o ?p {node} }} GROUP BY ?p }}
         UNION {{ SELECT ("outs" AS ?d) ?p ?v {{ {node} ?p ?v }} LIMIT {SAMPLE} }}
-        UNION {{ SELECT ("ins" AS ?d) ?p ?v {{ ?v ?p {node} }} LIMIT {SAMPLE} }}
+        UNION {{ SELECT ("ins" AS ?d) ?p ?v {{ ?v ?p {node} }} LIMIT {POINTERS} }}
         UNION {{ SELECT DISTINCT ("said" AS ?d) ?v {{
             GRAPH ?v {{ {node} ?any ?thing }} FILTER(STRSTARTS(STR(?v), {records})) }} LIMIT {RECORDS + 1} }} }}""",
     )
@@ -131,11 +133,10 @@ async def entity(given: Given) -> Response:
     journal = " ".join(filter(None, map(iri, graphs[:RECORDS])))
     about = await ask(
         given,
-        f"""SELECT ?x ?lp ?l ?g ?q ?w {{ {labels_pattern(shown)} UNION {{
-        VALUES ?g {{ {journal} }} GRAPH <{names.journal}> {{ ?g ?q ?w }} }} }}""",
+        f"SELECT ?g ?q ?w {{ VALUES ?g {{ {journal} }} GRAPH <{names.journal}> {{ ?g ?q ?w }} }}",
         least=found.epoch,
     )
-    known = labels(about.rows)
+    known = {**await called(given, shown), **labels(_names(given.values["iri"], outs))}
     body = {
         **named(given.values["iri"], known), "description": _description(outs),
         "types": [named(one, known) for one in types],
@@ -156,56 +157,92 @@ async def _groups(given: Given, node: str, side: str, rows: Sequence[Row]) -> li
     out, large = [], 0
     for name, count in sorted(counts.items()):
         mine = sampled.get(name, [])
+        following: list[Any] | None = None
         if len(mine) == count:
-            ordered = sorted(mine, key=_key)[: many_at_once + 1]
+            ordered = sorted(mine, key=_key)
+            if count > many_at_once:
+                following = [_key(ordered[many_at_once - 1])]
         elif (text := iri(name)) is not None and large < LARGE:
             large += 1
-            ordered = [row["v"] for row in (await _values(given, node, text, side, None)).rows]
+            page = await _values(given, node, text, side, None)
+            ordered, following = list(page.terms), page.following
         else:
-            ordered = []
-        more = None
-        if count > len(ordered[:many_at_once]):
-            last = [_key(ordered[:many_at_once][-1])] if ordered else [""]
-            more = next_link(given, last, property=name, direction=side)
+            ordered, following = [], [""]
+        more = next_link(given, following, property=name, direction=side) if following is not None else None
         out.append({"property": name, "count": count, "values": ordered[:many_at_once], "next": more})
     return out
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Some values of a property, and the cursor of what follows."""
+
+    terms: tuple[Mapping[str, str], ...]
+    following: list[Any] | None
+    epoch: int
+    time: str
 
 
 async def _page(given: Given, node: str) -> Response:
     """One page of the values of one property."""
     side, name = given.get("direction", "outgoing"), given.values["property"]
-    text, after = iri(name), unpack(given, str)
+    text, place = iri(name), _place(given)
     if text is None:
         raise _unknown(given)
-    found = await _values(given, node, text, side, after[0] if after else None)
-    if not found.rows and after is None:
+    page = await _values(given, node, text, side, place)
+    if not page.terms and place is None:
         raise _unknown(given)
-    many_at_once = given.get("limit", 20)
-    terms = [row["v"] for row in found.rows]
-    shown_iris = [name, *(term["value"] for term in terms if term["type"] == "uri")]
-    about = await ask(given, f"SELECT ?x ?lp ?l {{ {labels_pattern(shown_iris)} }}", least=found.epoch)
-    known = labels(about.rows)
-    shown = terms[:many_at_once]
-    more = next_link(given, [_key(shown[-1])]) if len(terms) > many_at_once else None
+    known = await called(given, [name, *(term["value"] for term in page.terms if term["type"] == "uri")])
+    more = next_link(given, page.following) if page.following is not None else None
     body = {"iri": given.values["iri"], "property": named(name, known), "direction": side,
-            "values": [_term(term, known) for term in shown]}  # fmt: skip
-    return answer(given, body, epoch=found.epoch, time=found.time, next=more, tag=tag_of(given, found.epoch))
+            "values": [_term(term, known) for term in page.terms]}  # fmt: skip
+    return answer(given, body, epoch=page.epoch, time=page.time, next=more, tag=tag_of(given, page.epoch))
 
 
-async def _values(given: Given, node: str, name: str, side: str, after: str | None) -> Found:
-    """One more than a page of values after the key `after`, in order: changes elsewhere do not move a page."""
+def _place(given: Given) -> list[Any] | None:
+    """Where a page begins: after a key, or at an offset of an epoch."""
+    try:
+        return unpack(given, str)
+    except Problem:
+        place = unpack(given, int, int)
+        if place is not None and (min(place) < 0 or max(place) > 2**53):
+            raise
+        return place
+
+
+async def _values(given: Given, node: str, name: str, side: str, place: list[Any] | None) -> _Page:
+    """A page of values. Up to SAMPLE they are in order, and what changes elsewhere moves no page; more of them are as
+    the store has them, page after page at one epoch: sorting 30,000 takes it two seconds.
+    """
+    size = given.get("limit", 20)
     pattern = f"{node} {name} ?v" if side == "outgoing" else f"?v {name} {node}"
-    beyond = f"FILTER(?k > {string(after)})" if after else ""
-    return await ask(
-        given,
-        f"""SELECT ?v {{ {pattern} BIND(COALESCE(
-        IF(isLiteral(?v), CONCAT(STR(?v), "\\u0001", LANG(?v), "\\u0001", STR(DATATYPE(?v))), STR(?v)), "")
-        AS ?k) {beyond} }} ORDER BY ?k LIMIT {given.get("limit", 20) + 1}""",
-    )
+    if place is None or len(place) == 1:
+        after = place[0] if place else ""
+        found = await ask(given, f"SELECT ?v {{ {pattern} }} LIMIT {SAMPLE + 1}")
+        terms = [row["v"] for row in found.rows]
+        if len(terms) <= SAMPLE:
+            left = [term for term in sorted(terms, key=_key) if not after or _key(term) > after]
+            following = [_key(left[size - 1])] if len(left) > size else None
+            return _Page(tuple(left[:size]), following, found.epoch, found.time)
+        return _Page(tuple(terms[:size]), [size, found.epoch], found.epoch, found.time)
+    offset, epoch = place
+    text = f"SELECT ?v {{ {pattern} }} OFFSET {offset} LIMIT {size + 1}"
+    found = await ask(given, text, epoch=None if epoch == head(given) else epoch)
+    if found.epoch != epoch:
+        found = await ask(given, text, epoch=epoch)
+    terms = [row["v"] for row in found.rows]
+    following = [offset + size, epoch] if len(terms) > size else None
+    return _Page(tuple(terms[:size]), following, found.epoch, found.time)
+
+
+def _names(node: str, outs: Sequence[Row]) -> list[Row]:
+    """What a thing says of its own name, as `labels` reads it."""
+    me = {"type": "uri", "value": node}
+    return [{"x": me, "lp": row["p"], "l": row["v"]} for row in outs if row["p"]["value"] in LABELS]
 
 
 def _key(term: Mapping[str, str]) -> str:
-    """Where a value stands among others, as `_values` orders them."""
+    """Where a value stands among others, as a page orders them."""
     if term["type"] not in ("literal", "typed-literal"):
         return term["value"] if term["type"] == "uri" else ""
     language = term.get("xml:lang", "")
