@@ -160,6 +160,8 @@ class _Syncing:
         after = int(text) if text.isascii() and text.isdecimal() else 0
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept"}
         headers["X-Graphtide-Epoch"] = str(head(given))
+        if given.request.method == "HEAD":
+            return Response(None, headers=headers, media_type=EVENTS)
         return StreamingResponse(self._stream(job, after), headers=headers, media_type=EVENTS)
 
     async def cancel(self, given: Given) -> Response:
