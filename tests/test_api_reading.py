@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sparql.server.api.operation import pack
 from tests.api_shop import BASE, Shop, server, write, writer
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -126,6 +127,18 @@ def test_neighbours_come_with_the_count_of_what_is_not_shown(shop: Shop) -> None
 def test_two_steps_go_on_from_the_neighbours(shop: Shop) -> None:
     found = shop.json("/api/graph", node=service("checkout"), depth=2, limit=5)
     assert service("ledger") in {node["iri"] for node in found["nodes"] if node["depth"] == 2}
+
+
+@pytest.mark.parametrize("cursor", [["\ud800"], [1, "\ud800"], [2**80, "a"], [-1, "a"],
+                                    [2**80, 2**80], [0, 2**40], [1, 2, 3, "\ud800"],
+                                    [None], {}, 3])  # fmt: skip
+def test_a_forged_cursor_is_no_failure_of_ours(shop: Shop, cursor: object) -> None:
+    forged = pack(cursor)  # type: ignore[arg-type]
+    for path in (f"/api/entity?iri={service('checkout')}&property={DEPENDS.replace('#', '%23')}", "/api/graph?limit=3",
+                 f"/api/graph?node={service('checkout')}&property={DEPENDS.replace('#', '%23')}&direction=incoming",
+                 "/api/search?q=node", "/api/sources?limit=1", "/api/jobs?limit=1"):  # fmt: skip
+        found = shop.get(f"{path}&cursor={forged}")
+        assert found.status_code in (200, 400, 404, 409, 410), (path, found.text)
 
 
 def test_what_was_not_changed_is_304(shop: Shop) -> None:

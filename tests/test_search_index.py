@@ -130,6 +130,11 @@ def test_importance_counts_what_joins_nodes_and_sets_vocabulary_apart() -> None:
     assert [(one.iri.removeprefix(E), one.importance, one.label) for one in first[:2]] == [
         ("pay", 2, "Payment"), ("gate", 1, "Payment gateway"),
     ]  # fmt: skip
+    seen, page = [], first[:1]
+    while page:
+        seen += [one.iri for one in page]
+        page = top(db, 2, after=(page[-1].importance, page[-1].iri))
+    assert seen == [one.iri for one in top(db, 99)]
     assert {one.iri.removeprefix(E) for one in top(db, 9, vocabulary=True)} >= {"Service", "Database"}
 
 

@@ -81,12 +81,16 @@ def degrees(store: Store, node: NamedNode) -> tuple[int, int]:
     return incoming, outgoing
 
 
-def top(db: sqlite3.Connection, limit: int, *, offset: int = 0, vocabulary: bool = False) -> list[Important]:
-    """The most important nodes of a search index, the first first; equal ones by IRI. Blocks only for its own rows."""
+def top(
+    db: sqlite3.Connection, limit: int, *, after: tuple[int, str] | None = None, vocabulary: bool = False
+) -> list[Important]:
+    """The most important nodes of a search index, the first first, equal ones by IRI: those after (importance, IRI)."""
+    beyond, place = ("", ()) if after is None else ("AND (-importance, iri) > (?, ?) ", (-after[0], after[1]))
     rows = db.execute(
-        "SELECT iri, label, types, incoming, outgoing FROM search_entity WHERE vocabulary = ? "
-        "ORDER BY importance DESC, iri LIMIT ? OFFSET ?",
-        (int(vocabulary), limit, offset),
+        "SELECT iri, label, types, incoming, outgoing FROM search_entity "
+        f"WHERE vocabulary = ? {'AND importance <= ? ' if after else ''}{beyond}"
+        "ORDER BY importance DESC, iri LIMIT ?",
+        (int(vocabulary), *((after[0],) if after else ()), *place, limit),
     )
     return [
         Important(iri, label, tuple(filter(None, types.split(" "))), into, out) for iri, label, types, into, out in rows

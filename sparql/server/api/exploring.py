@@ -100,12 +100,12 @@ async def graph(given: Given) -> Response:
 
 
 async def _top(given: Given) -> Response:
-    place = unpack(given, int)
-    offset, size = max(0, place[0]) if place else 0, given.get("limit", 50)
+    place, size = unpack(given, int, str), given.get("limit", 50)
+    after = (min(place[0], 2**53), place[1].encode("utf-8", "replace").decode()) if place and place[0] >= 0 else None
 
     def work(index: Index) -> tuple[list[importance.Important], int, str]:
         vocabulary = given.get("vocabulary", False)
-        found = importance.top(index.db, size + 1, offset=min(offset, 2**40), vocabulary=vocabulary)
+        found = importance.top(index.db, size + 1, after=after, vocabulary=vocabulary)
         return found, index.commit, index.time
 
     found, commit, time = await indexed(given.serving, work)
@@ -115,7 +115,7 @@ async def _top(given: Given) -> Response:
         return same
     shown = found[:size]
     edges, cut = await _edges(given, [one.iri for one in shown])
-    more = next_link(given, [offset + size]) if len(found) > size else None
+    more = next_link(given, [shown[-1].importance, shown[-1].iri]) if len(found) > size else None
     nodes = [_node(one.iri, one.label, one) for one in shown]
     body = {**await _named(given, nodes, edges, []), "nodes": nodes, "edges": edges, "groups": [],
             "edges_cut": cut}  # fmt: skip
