@@ -221,6 +221,9 @@ with dg.DagsterInstance.from_config(sys.argv[2]) as instance:
 def test_two_runs_and_the_command_at_the_same_time_do_not_fail_on_the_lock(shop: Path, tmp_path: Path) -> None:
     # Processes, as Dagster's own runs are: two of its runs in threads of one process lock each other in logging.
     home = str(prepare(tmp_path / "home"))
+    # Dagster's databases are made first, as `graphtide up` makes them: two processes that both make them trip.
+    with dg.DagsterInstance.from_config(home):
+        pass
     commands = [[sys.executable, "-c", RUN, str(shop), home]] * 2
     commands.append([sys.executable, "-m", "graphtide", "sync", "--dir", str(shop), "--json"])
     started = [subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for one in commands]
