@@ -1,0 +1,1 @@
+"""A question becomes a query that was checked, and its answer names the records that say so."""
