@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import Store as Memory
 
+from ontology.facts import statement
 from sparql import journal
 from sparql.store import Store, open_store
 from sparql.sync import build, sync
@@ -121,3 +125,39 @@ def test_a_rule_may_not_derive_what_a_rule_before_it_reads(store: Store) -> None
     rule = Rule("r", frozenset([f"{E}p"]), lambda graph: [f"<{E}a> <{E}p> <{E}b>"], version="1")
     put(store, ("1", "x p y"), rules=[rule])
     assert "Say what it `writes`" in journal.rules(store, store.names)[0]["message"]
+
+
+BODIES = [
+    "{ ?a e:p ?v ; e:k e:one } UNION { ?b e:p ?v ; e:k e:two }",
+    "{ ?a e:p ?v . ?a e:k e:one } UNION { ?b e:q ?v } ?v e:k ?k",
+    "?a e:p ?v . { ?v e:q ?b } UNION { ?v e:k ?b } ?b e:p ?k",
+    "?a e:p ?v BIND(IRI(?v) AS ?b)",
+    "?a e:p ?v BIND(IRI(CONCAT(STR(?a), STR(?v), '-b')) AS ?b) { ?a e:q ?k } UNION { ?v e:k ?k }",
+    "{ ?a e:p ?v } UNION { ?a e:q ?v BIND(?v AS ?b) } FILTER(?v != ?a)",
+]
+TEMPLATE = "?a e:r1 ?v . ?b e:r2 ?v . ?a e:r3 ?b . ?b e:r4 e:z . ?v e:r5 ?k"
+FACTS = st.lists(
+    st.builds(
+        " ".join, st.tuples(st.sampled_from("xyzw"), st.sampled_from("pqk"), st.sampled_from(["x", "y", "one", "two"]))
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(BODIES), st.lists(FACTS, min_size=2, max_size=5))
+def test_what_a_change_brings_and_takes_is_what_deriving_everything_again_says(
+    body: str, history: list[list[str]]
+) -> None:
+    rule = load_rq("r", f"PREFIX e: <{E}> CONSTRUCT {{ {TEMPLATE} }} WHERE {{ {body} }}")
+    assert rule.stepwise
+    before, held = Memory(), frozenset[str]()
+    for said in history:
+        now = Memory()
+        now.update(f"PREFIX e: <{E}> INSERT DATA {{ {' . '.join('e:' + one.replace(' ', ' e:') for one in said)} }}")
+        was, will = (frozenset(map(statement, (quad.triple for quad in one))) for one in (before, now))
+        gained = rule.follows(now, will - was)
+        doubtful = rule.follows(before, was - will) - gained
+        held = (held | gained) - (doubtful - rule.still(now, doubtful))
+        assert held == rule.derived(now)
+        before = now

@@ -32,13 +32,18 @@ class ConstructError(ValueError):
 
 @dataclass(frozen=True)
 class Construct:
-    """One parsed CONSTRUCT query. `monotone` means more facts never give less, and each pattern can be bound."""
+    """One parsed CONSTRUCT query. `monotone` means more facts never give less, and each pattern can be bound.
+
+    `certain` are the variables, as `?name`, that every solution binds. Only they can be given: a variable that a branch
+    of a UNION or a failed BIND leaves open would take whatever it is given, and facts would follow from nothing.
+    """
 
     text: str
     template: tuple[Pattern, ...]
     patterns: tuple[Pattern, ...]
     reads: frozenset[str]
     writes: frozenset[str]
+    certain: frozenset[str]
     monotone: bool
 
     def with_any(self, statements: Iterable[str]) -> Iterator[str]:
@@ -54,10 +59,10 @@ class Construct:
         asked: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
         for pattern in patterns:
             # A blank node in the body is a variable that no VALUES can name: it stays free.
-            names = tuple(dict.fromkeys(part for part in pattern if _named(part)))
+            names = tuple(dict.fromkeys(part for part in pattern if part in self.certain))
             rows = []
             for line in lines:
-                row = _unified(pattern, line)
+                row = _unified(pattern, line, names)
                 if row is not None and (names, row) not in asked:
                     asked.add((names, row))
                     rows.append(row)
@@ -69,7 +74,7 @@ class Construct:
                 yield f"{self.text}\nVALUES ({' '.join(names)}) {{ {values} }}"
 
 
-def _unified(pattern: Pattern, line: tuple[str, str, str]) -> tuple[str, ...] | None:
+def _unified(pattern: Pattern, line: tuple[str, str, str], names: tuple[str, ...]) -> tuple[str, ...] | None:
     bound: dict[str, str] = {}
     for part, term in zip(pattern, line, strict=True):
         if part.startswith("?"):
@@ -77,11 +82,7 @@ def _unified(pattern: Pattern, line: tuple[str, str, str]) -> tuple[str, ...] | 
                 return None
         elif part != term:
             return None
-    return tuple(term for name, term in bound.items() if _named(name))
-
-
-def _named(part: str) -> bool:
-    return part.startswith("?") and not part.startswith("?_")
+    return tuple(bound[name] for name in names)
 
 
 def parse_construct(text: str) -> Construct:
@@ -117,6 +118,7 @@ def parse_construct(text: str) -> Construct:
         patterns,
         found.reads(),
         frozenset(_token(*_pattern(triple)) for triple in template),
+        _certain(algebra.p),
         found.names <= _PLAIN | {name for name in found.names if _harmless(name)} and not found.paths
         and not found.inner and not found.names & _EXISTS and not found.trailing,
     )  # fmt: skip
@@ -124,6 +126,19 @@ def parse_construct(text: str) -> Construct:
 
 def _harmless(name: str) -> bool:
     return name.startswith("Builtin_") or name.endswith("Expression") or name in ("Function", "literal", "pname")
+
+
+def _certain(node: Any) -> frozenset[str]:
+    """The variables that every solution of a part of the algebra binds, or fewer."""
+    if node.name == "BGP":
+        return frozenset(f"?{part}" for triple in node.triples for part in triple if isinstance(part, rdflib.Variable))
+    if node.name == "Join":
+        return _certain(node.p1) | _certain(node.p2)
+    if node.name == "Union":
+        return _certain(node.p1) & _certain(node.p2)
+    if node.name in ("Filter", "Extend", "Project"):
+        return _certain(node.p)
+    return frozenset()
 
 
 class _Found:

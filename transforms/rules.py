@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode, Triple
 from ontology.facts import RDF, FactsError, split, statement
 from transforms.construct import Construct, ConstructError, parse_construct
 
-RULES = "1"
+RULES = "2"
 _TYPE = RDF + "type"
 
 
