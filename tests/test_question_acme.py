@@ -129,21 +129,22 @@ def edit(folder: Path, chance: random.Random) -> None:
     row = dict(chance.choice(rows))
     if done < 0.15 and len(rows) > 2:
         rows.remove(row)
-    elif done < 0.3:
-        row[KEYS[name]] = str(1000 + chance.randrange(10**6))
-        rows.insert(chance.randrange(len(rows)), row)
     else:
+        new = done < 0.3
         at = rows.index(row)
+        if new:
+            row[KEYS[name]] = str(1000 + chance.randrange(10**6))
         for column in ("Claim_Amount", "Policy_Amount"):
             if column in row:
                 row[column] = str(chance.randrange(1, 100_000))
+        # A number is one claim's or one policy's: SQL counts numbers where SPARQL counts things.
         if "Company_Claim_Number" in row:
-            row["Company_Claim_Number"] = str(12_312_000 + chance.randrange(1000))
+            row["Company_Claim_Number"] = str(12_312_000 + chance.randrange(10**9))
             row["Claim_Close_Date"] = f"20{chance.randrange(18, 22)}-0{chance.randrange(1, 10)}-1{chance.randrange(10)}"
             row["Catastrophe_Identifier"] = chance.choice(rows)["Catastrophe_Identifier"]
         if "Policy_Number" in row:
-            row["Policy_Number"] = str(31_003_000_000 + chance.randrange(1000))
-        rows[at] = row
+            row["Policy_Number"] = str(31_003_000_000 + chance.randrange(10**9))
+        rows[at : at if new else at + 1] = [row]
     with (folder / name).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
