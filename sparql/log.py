@@ -19,6 +19,7 @@ A segment is named after the first commit that may be in it. Ids only grow, and 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
@@ -45,7 +46,7 @@ SEGMENT_BYTES = 16 * 2**20
 LARGE = 50_000  # statements: beyond that a change is loaded, not updated: 3 us a statement and not 12
 
 _THERE = f"> <{RDF}type> <{GT}Graph>"
-_HEAD = struct.Struct("<Q")
+_HEAD = struct.Struct("=Q")
 _ENTRY = re.compile(rb'H entry "(\d{20}) (\d{14}) ([0-9a-f]{8})" \.\n')
 _ENTRY_BYTES = len(f'H entry "{0:020d} {0:014d} {0:08x}" .\n')
 _NAME = re.compile(r"(\d{20})\.rdfp\Z")
@@ -575,12 +576,16 @@ class Head:
         self._fd = os.open(state / HEAD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.ftruncate(self._fd, _HEAD.size)
         self._map = mmap.mmap(self._fd, _HEAD.size)
+        # One store of eight bytes. struct.pack_into writes zeros first and then a byte at a time: 3 % of the readers
+        # of a busy writer saw an earlier commit, or none (test_the_published_head_is_never_seen_half_written).
+        self._value = ctypes.c_uint64.from_buffer(self._map)
 
     def publish(self, commit: int) -> None:
         """Readers see `commit` from now on: it must be durable."""
-        _HEAD.pack_into(self._map, 0, commit)
+        self._value.value = commit
 
     def close(self) -> None:
+        del self._value  # it holds the map open
         self._map.close()
         os.close(self._fd)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,30 @@ def test_a_reader_sees_what_is_published_and_goes_on_from_there(tmp_path: Path) 
     assert [one.id for one in reader.entries()] == [3]
     assert read_head(tmp_path) == 3
     written.close()
+
+
+PUBLISH = """
+import sys, time
+from pathlib import Path
+from sparql.log import Head
+head, commit, ends = Head(Path(sys.argv[1])), 1 << 20, time.monotonic() + 1.5
+while time.monotonic() < ends:
+    for commit in range(commit + 1, commit + 1001):
+        head.publish(commit)
+"""
+
+
+def test_the_published_head_is_never_seen_half_written(tmp_path: Path) -> None:
+    head = Head(tmp_path)
+    head.publish(1 << 20)
+    head.close()
+    writer = subprocess.Popen([sys.executable, "-c", PUBLISH, str(tmp_path)])
+    seen = [1 << 20]
+    while writer.poll() is None:
+        seen += [read_head(tmp_path) for _ in range(500)]
+    assert writer.returncode == 0
+    assert len(set(seen)) > 100
+    assert seen == sorted(seen)
 
 
 def test_a_reader_never_sees_an_entry_that_was_taken_back(tmp_path: Path) -> None:
