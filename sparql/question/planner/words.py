@@ -123,6 +123,17 @@ class Word:
         return self.quoted or self.folded not in STOP
 
 
+def breaks(question: str, words: tuple[Word, ...]) -> frozenset[int]:
+    """The words before which the sentence pauses: a comma, a colon, a bracket, a dash."""
+    found = set()
+    for at in range(1, len(words)):
+        if any(sign in question[words[at - 1].end : words[at].start] for sign in ",;:.!?()[]{}—–") or (
+            " - " in question[words[at - 1].end : words[at].start]
+        ):
+            found.add(at)
+    return frozenset(found)
+
+
 def _grouped(text: str) -> bool:
     parts = text.split(",")
     return len(parts) > 1 and all(len(part) == 3 for part in parts[1:])
