@@ -10,6 +10,7 @@ from pyoxigraph import Literal, NamedNode
 from sparql.question.planner.roads import Roads, Step
 from sparql.question.schema import Use
 
+_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 _CLASS, _SUB = (
     "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", "<http://www.w3.org/2000/01/rdf-schema#subClassOf>*",
 )  # fmt: skip
@@ -127,6 +128,10 @@ class Build:
         return "\n  ".join([*(line for node in self.nodes for line in self.typed(node)), *self.lines])
 
 
+_SMALL = 3
+"""A class of so few properties, labels aside, is a value with a unit and no thing."""
+
+
 def leaf(roads: Roads, use: Use) -> tuple[str, ...]:
     """The properties from a use to its number: `price` of a thing that is a price is its amount. Empty without one."""
     if roads.numeric(use):
@@ -134,8 +139,9 @@ def leaf(roads: Roads, use: Use) -> tuple[str, ...]:
     for one in use.ranges:
         if one.literal:
             continue
-        inner = [found for found in roads.uses([one.iri]) if roads.numeric(found)]
-        if inner:
+        uses = roads.uses([one.iri])
+        inner = [found for found in uses if roads.numeric(found)]
+        if inner and len({found.property for found in uses} - {_LABEL}) <= _SMALL:
             return (use.property, inner[0].property)
     return ()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 
 from sparql.question.planner.names import Entity, Lookup, Value
-from sparql.question.planner.words import COUNTRIES, STOP, VERBS, Word, alike, kin, stem, stems
+from sparql.question.planner.words import COUNTRIES, KINDRED, STOP, VERBS, Word, alike, kin, stem, stems
 from sparql.question.schema import Named, Schema
 
 LONGEST = 7
@@ -135,14 +135,20 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
         return []
     # A span begins and ends with a word that says something.
     edge = (span[0], span[-1])
-    if any(not one.content and one.folded not in ("name", "type", "kind") for one in edge):
+    if any(not one.content and one.folded not in ("type", "kind") for one in edge):
         return []
     found: list[Mention] = []
     if not any(one.quoted for one in span):
-        parts = [stem(one.folded) if "-" not in one.folded else one.folded for one in span if one.folded not in STOP]
+        parts = [stem(one.folded) if "-" not in one.folded else one.folded for one in span if one.content]
         spelled = [part for one in parts for part in stems(one)] or list(parts)
         for kind, iri, score in terms.near(spelled)[:EACH]:
             found.append(Mention(start, end, kind, iri, score))
+        if not found and len(span) == 1:
+            root = _KINDRED.get(span[0].stem, ())
+            kindred = [
+                (kind, iri, 0.8 * score) for one in root for kind, iri, score in terms.near([one]) if score > 0.9
+            ]
+            found += [Mention(start, end, kind, iri, score) for kind, iri, score in kindred[:EACH]]
     text = " ".join(one.text for one in span)
     for entity in lookup.entities(text, EACH):
         # A part of a name in lower case is rather a word than a name.
@@ -179,7 +185,7 @@ def _best(words: Sequence[Word], held: set[int], spans: dict[int, list[Mention]]
                 beams[at + 1].append((score - cost, mentions, (*unread, at)))
             for one in spans.get(at, ()):
                 content = sum(1 for word in words[one.start : one.end] if word.content)
-                gain = one.score * content + 0.12 * (content - 1) - 0.08
+                gain = one.score * content + 0.25 * (content - 1) - 0.08
                 beams[one.end].append((score + gain, (*mentions, one), unread))
     return [Cover(mentions, unread, score) for score, mentions, unread in _distinct(beams[len(words)])]
 
@@ -195,4 +201,5 @@ def soft(word: Word) -> bool:
     return not word.quoted and (word.folded in VERBS or word.stem in _VERB_STEMS)
 
 
+_KINDRED = {stem(word): tuple(stem(other) for other in others) for word, others in KINDRED.items()}
 _VERB_STEMS = frozenset(stem(word) for word in VERBS)

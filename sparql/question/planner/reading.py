@@ -78,7 +78,8 @@ class Reading:
         negated = self._negated()
         self._group()
         self._aim([one for one in self.mentions if one.start not in negated])
-        for one in self.mentions:
+        # What is named is joined first, over the properties that are named; those that are left are asked for.
+        for one in sorted(self.mentions, key=lambda one: (one.kind == "property", one.start)):
             if one.start not in self.done and one.start not in negated:
                 self._attach(one)
         for comparison in self.asks.comparisons:
@@ -146,7 +147,10 @@ class Reading:
                 return
             raise Unreadable("it names nothing that is asked for")
         first = self._first(left)
-        if first.kind == "class":
+        if first.kind == "class" and self.build.nodes:
+            self._attach(first)
+            self.target = self.where[first.start]
+        elif first.kind == "class":
             self.target = self._class(first)
             self.done.add(first.start)
         elif first.kind == "property":
@@ -203,6 +207,9 @@ class Reading:
         )  # fmt: skip
         self.target = self.build.node(side, hint=self._called(next(iter(sorted(side)))))
         self.where[one.start] = self.target
+        if any(other.kind == "property" and self._links(other.ref) for other in rest):
+            self.done.add(one.start)  # the road to what is named goes over both
+            return
         if about is None:
             other = frozenset({use.class_}) if not inverse else frozenset({link.iri})
             node = self.build.node(other, hint=self._called(next(iter(other))))
@@ -255,8 +262,8 @@ class Reading:
             step = max(back.items(), key=lambda pair: (pair[1], pair[0].property))[0]
             self.target = self.build.node(frozenset({step.to}), hint=self._called(step.to))
             self._join(node, step.property, self.target, forward=step.forward)
-            if kind < _KIND and not named:
-                self.build.cost += 0.5
+            if kind < _KIND and self.asks.head != "who":
+                self.build.cost += 1.5  # a set of one
             return
         self.target = self._start(one)
 
@@ -275,9 +282,17 @@ class Reading:
         if one.kind == "class":
             return self._class(one)
         assert one.entity is not None
+        self._single([one])
         node = self.build.known(one.entity.iri, one.entity.classes)
         self.where[one.start] = node
         return node
+
+    def _single(self, some: list[Mention]) -> None:
+        """A superlative of one thing is a poor reading."""
+        if any(each.end <= some[0].start <= each.end + 1 for each in self.asks.superlatives) and not self._kind(
+            some[0]
+        ):
+            self.build.cost += 1.5
 
     def _class(self, one: Mention) -> Node:
         node = self.build.node(
@@ -320,6 +335,10 @@ class Reading:
         """Whether the property stands before what it is about, as in `who has expertise in X`."""
         before = {word.folded for word in self.words[max(0, one.start - 2) : one.start]}
         return bool(before & {"has", "have", "with", "whose"})
+
+    def _links(self, property: str) -> bool:
+        """Whether the property leads to things, and not to values."""
+        return any(not found.literal for found in self._use(property).ranges)
 
     def _holder(self, node: Node, property: str) -> Node:
         """The node that has the property: this one, or one that a road from it leads to."""
@@ -394,6 +413,19 @@ class Reading:
             if not node.classes:
                 continue
             found = self.roads.road(node.classes, wanted, self.named)
+            open_ = {
+                one.ref
+                for one in self.mentions
+                if one.kind == "property"
+                and one.ref not in self.build.used
+                and one.start < near
+                and one.start not in self.done
+            }
+            if found is not None and open_ and not any(step.property in open_ for step in found[1]):
+                # A property that is named on the way is gone over, when that is not much further.
+                over = self.roads.road(node.classes, wanted, self.named, open_)
+                if over is not None and over[0] <= found[0] + 1.3:
+                    found = (found[0], over[1])
             if found is not None:
                 away = 0.05 * number + (0.0 if node is self.target else 0.02)
                 if best is None or (found[0] + away, number) < best[:2]:
@@ -435,6 +467,7 @@ class Reading:
                 break
         node, steps, cost = self._nearest(goal, some[0].start)
         self.build.cost += cost
+        self._single(some)
         if len(entities) == 1:
             end = self.build.known(entities[0].iri, entities[0].classes)
             self.where[some[0].start] = end
@@ -445,6 +478,10 @@ class Reading:
         self.build.go(node, steps, end)
         listed = ", ".join(f"<{one.iri}>" for one in entities)
         self.shape.filters.append(f"{end.text} IN ({listed})")
+
+    def _kind(self, one: Mention) -> bool:
+        """Whether a thing is rather a kind of things."""
+        return one.entity is not None and max(map(self.roads.sizes, one.entity.classes), default=0.0) >= _KIND
 
     def _turned(self, node: Node, steps: tuple[Step, ...], one: Mention) -> tuple[Step, ...]:
         """The road with a step that could go both ways turned as the words say: `depends on X`, `what X depends on`."""
@@ -516,6 +553,7 @@ class Reading:
         if any(found.literal for found in use.ranges) or leaf(self.roads, use) or not use.ranges:
             self.shape.columns.append(f"?{self._leaf(node, one.ref)}")
         else:
+            self.build.cost += 0.3
             self.shape.columns.append(
                 f"?{self.build.value(node, one.ref, hint=self.roads.schema.properties[one.ref].name.label)}"
             )
@@ -669,13 +707,7 @@ class Reading:
                     variable = self._leaf(node, near.ref)
         if variable is None and not one.of:
             counted = self._after(one.end, "class", "entity", "property", within=2)
-            node = self.where.get(counted.start) if counted is not None else None
-            if node is None or node is self.target or node.term is not None:
-                others = [each for each in self.build.nodes if each is not self.target and each.term is None]
-                node = others[0] if others else None
-            if node is None or self.target is None:
-                raise Unreadable("nothing that it names can be counted")
-            self.shape.most = ("MAX" if one.way == "desc" else "MIN", node.text)
+            self.shape.most = ("MAX" if one.way == "desc" else "MIN", self._counting(counted).text)
             self.shape.limit = one.most if one.most > 1 else None
             return
         if variable is None:
@@ -689,6 +721,16 @@ class Reading:
         else:
             self.shape.order.append(f"{'DESC' if one.way == 'desc' else 'ASC'}(?{variable})")
             self.shape.limit, self.shape.offset = one.most, one.skip
+
+    def _counting(self, named: Mention | None) -> Node:
+        """The node that is counted for each of what is asked for."""
+        node = self.where.get(named.start) if named is not None else None
+        if node is not None and node is not self.target and node.term is None:
+            return node
+        others = [each for each in self.build.nodes if each is not self.target and each.term is None]
+        if not others or self.target is None:
+            raise Unreadable("nothing that it names can be counted")
+        return others[0]
 
     def _ordered(self) -> None:
         if self.asks.order is None:
@@ -750,6 +792,8 @@ class Reading:
         assert self.target is not None
         uses = [use for use in self.roads.uses(self.target.classes) if use.property == one.ref]
         back = [step for step in self.roads.steps(self.target.classes) if step.property == one.ref and not step.forward]
+        if not uses and not back:
+            raise Unreadable(f"nothing of that kind has {self.roads.schema.properties[one.ref].name.label}")
         inverse = bool(back) and (not uses or self._subject_of(one))
         name = self.build.variable("any")
         predicate = f"<{one.ref}>"

@@ -82,19 +82,26 @@ class Roads:
                 found[step] = max(found.get(step, 0), count)
         return found
 
-    def road(self, start: Iterable[str], goal: Set[str], named: Set[str]) -> tuple[float, tuple[Step, ...]] | None:
-        """The cheapest road from instances of `start` to instances of a class of `goal`, at least one step long."""
+    def road(
+        self, start: Iterable[str], goal: Set[str], named: Set[str], through: Set[str] = frozenset()
+    ) -> tuple[float, tuple[Step, ...]] | None:
+        """The cheapest road from instances of `start` to instances of a class of `goal`, at least one step long.
+
+        With `through` it goes over one of these properties.
+        """
         first = frozenset(start)
         queue: list[tuple[float, int, tuple[Step, ...], frozenset[str]]] = [(0.0, 0, (), first)]
-        best: dict[tuple[frozenset[str], bool], float] = {}
+        best: dict[tuple[frozenset[str], bool, bool], float] = {}
         made = 0
         while queue:
             cost, _, path, here = heapq.heappop(queue)
-            if path and here & goal:
+            over = not through or any(step.property in through for step in path)
+            if path and over and here & goal:
                 return cost, path
-            if len(path) >= LONGEST or best.get((here, bool(path)), math.inf) <= cost - 1e-9:
+            state = (here, bool(path), over)
+            if len(path) >= LONGEST or best.get(state, math.inf) <= cost - 1e-9:
                 continue
-            best[here, bool(path)] = cost
+            best[state] = cost
             steps = self.steps(here)
             most = max(steps.values(), default=1)
             for step, count in sorted(steps.items(), key=lambda one: (one[0].property, one[0].forward, one[0].to)):

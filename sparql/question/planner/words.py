@@ -14,7 +14,7 @@ import snowballstemmer  # type: ignore[import-untyped]
 from sparql.index.folding import fold, humps
 
 MOST_CHARACTERS, MOST_WORDS = 1_000, 120
-_WORD = re.compile(r"\d+(?:[.,]\d+)*(?:%)?|[^\W_]+(?:['’.@&+#/-][^\W_]+)*[+#]*|[^\W_]", re.UNICODE)
+_WORD = re.compile(r"\d+(?:st|nd|rd|th)\b|\d+(?:[.,]\d+)*(?:%)?|[^\W_]+(?:['’.@&+#/-][^\W_]+)*[+#]*|[^\W_]", re.UNICODE)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!\w)'([^']{1,200})'(?!\w)")
 _STEMMER = snowballstemmer.stemmer("english")
@@ -30,7 +30,7 @@ STOP = _listed("""
     does did done have has had having can could may might must shall should will would we us our ours i me my
     you your they them their it its he she his her him there here as so than then please also any some all
     each every both who whom whose which what where when how why if into onto over about us show give list
-    tell find get got name display return provide see want need know like out up down off via let lets
+    tell find get got  display return provide see want need know like out up down off via let lets
     currently current actually exactly just only such but while during within one ones thing things item items
     something anything someone anyone everyone everything people called named entries entry exist exists
     existing kind type sort following respective respectively together altogether overall against between
@@ -44,7 +44,8 @@ VERBS = _listed("""
     contact talk happen occur affect concern apply exceed match meet share carry order look count appear
     feature present report record register mention refer link correspond charge pay cost spend stand say mean
     help lead start end begin stop stay become turn put set lie bring hand speak alternative entire whole
-    specific particular certain given different various available possible
+    specific particular certain given different various available possible directory overview table
+    report detail details information data summary other another main major
 """)
 """Words that join what they stand between, and name nothing the graph must have."""
 NEGATIONS = _listed("no not without never none nobody nothing neither nor lack lacks lacking missing cannot")
@@ -93,6 +94,21 @@ COUNTRIES = {
 """What a graph may say of a country by its name, and a question by an adjective or a short form."""
 
 
+KINDRED = {
+    word: tuple(other for other in group.split() if other != word)
+    for group in (
+        "staff employee worker personnel colleague people person", "vendor supplier provider", "customer client buyer",
+        "cost price", "boss manager supervisor head lead leader", "product item article good", "team squad group",
+        "service application app component", "repo repository", "incident outage", "bug issue ticket",
+        "country nation", "city town locality place", "phone telephone", "email mail", "db database datastore",
+        "deployment release rollout", "author writer creator", "owner holder", "firm company organisation organization",
+        "begin start", "end finish close", "price fee", "salary wage pay", "department division unit",
+    )
+    for word in group.split()
+}  # fmt: skip
+"""Words that mean nearly the same wherever things are catalogued."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of a question: as written, folded, its stem, and where it stands. `quoted` spans were in quotes."""
@@ -120,7 +136,8 @@ class Word:
     @property
     def content(self) -> bool:
         """Whether it names something."""
-        return self.quoted or self.folded not in STOP
+        # `US` is no `us`: what is written large names something.
+        return self.quoted or self.folded not in STOP or (len(self.text) == 2 and self.text.isupper())
 
 
 def breaks(question: str, words: tuple[Word, ...]) -> frozenset[int]:
@@ -161,6 +178,18 @@ def read(question: str) -> tuple[Word, ...]:
 def stem(word: str) -> str:
     """The stem of a folded word: the same for its plural and, mostly, for what is derived from it."""
     return str(_STEMMER.stemWord(word)) if word.isascii() and word.isalpha() else word
+
+
+@lru_cache(maxsize=65536)
+def singular(word: str) -> str:
+    """A folded word without the ending of an English plural."""
+    if not word.isascii() or not word.isalpha() or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word.removesuffix("s")
 
 
 @lru_cache(maxsize=65536)
