@@ -59,12 +59,15 @@ _WHEN = {"in": "in", "on": "in", "during": "in", "since": ">=", "after": ">", "b
          "by": "<", "later": ">", "earlier": "<", "past": ">"}  # fmt: skip
 _AVERAGES = {"average": "AVG", "mean": "AVG", "avg": "AVG", "total": "SUM", "sum": "SUM", "combined": "SUM",
              "altogether": "SUM"}  # fmt: skip
-_MEASURED = frozenset(
-    """euro eur dollar usd pound gbp cent percent % mm cm m km metre meter milimeter millimeter millimetre centimeter
+_UNENDED = frozenset({"open", "unresolved", "unclosed", "ongoing", "outstanding", "unfinished", "pending"})
+ENDED = ("close", "resolv", "finish", "complet", "end")
+"""The stems of properties that say that something is over."""
+_MEASURED = """
+    euro eur dollar usd pound gbp cent percent % mm cm m km metre meter milimeter millimeter millimetre centimeter
     centimetre kilometer kilometre mile inch foot g gram kg kilogram ton lb gb mb kb tb gigabyte megabyte byte second
-    minute hour day week month year ms s h unit piece degree watt volt item time""".split()  # noqa: SIM905 - a list of words
-)
-MEASURED = frozenset(stem(one) for one in _MEASURED)
+    minute hour day week month year ms s h unit piece degree watt volt item time
+"""
+MEASURED = frozenset(map(stem, _MEASURED.split()))
 """What may follow a number and name nothing."""
 
 
@@ -106,7 +109,10 @@ class Asked:
     groups: list[int] = field(default_factory=list)
     order: tuple[int, bool] | None = None
     transitive: bool = False
-    every: bool = False
+    measure: tuple[str, ...] = ()
+    """What `how` asks the measure of: `how big`."""
+    open: list[int] = field(default_factory=list)
+    """Where a word says that something is not over."""
     taken: set[int] = field(default_factory=set)
 
 
@@ -136,6 +142,14 @@ def _head(words: Sequence[Word], found: Asked) -> None:
             found.form = "count"
             found.taken |= {at, at + 1} if pair[0] != "count" or pair[1] == "of" else {at}
             break
+    for at, word in enumerate(words[:-1]):
+        measured = _measure(words[at + 1].folded) if word.folded == "how" else None
+        if measured is not None:
+            found.measure = measured[0]
+            found.taken |= {at, at + 1}
+    for at, word in enumerate(words):
+        if word.folded in _UNENDED:
+            found.open.append(at)
     for word in words:
         if word.folded in ("indirectly", "transitively", "recursively", "ultimately"):
             found.transitive = True

@@ -129,7 +129,8 @@ class Build:
 
 
 _SMALL = 3
-"""A class of so few properties, labels aside, is a value with a unit and no thing."""
+_OWN = 1.2
+"""A class of so few properties, labels aside, of which each instance belongs to one thing, is a value with a unit."""
 
 
 def leaf(roads: Roads, use: Use) -> tuple[str, ...]:
@@ -141,7 +142,8 @@ def leaf(roads: Roads, use: Use) -> tuple[str, ...]:
             continue
         uses = roads.uses([one.iri])
         inner = [found for found in uses if roads.numeric(found)]
-        if inner and len({found.property for found in uses} - {_LABEL}) <= _SMALL:
+        small = len({found.property for found in uses} - {_LABEL}) <= _SMALL and roads.sizes(one.iri) <= _OWN
+        if inner and small:
             return (use.property, inner[0].property)
     return ()
 

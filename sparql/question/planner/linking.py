@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -143,6 +144,13 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
         spelled = [part for one in parts for part in stems(one)] or list(parts)
         for kind, iri, score in terms.near(spelled)[:EACH]:
             found.append(Mention(start, end, kind, iri, score))
+        if not found and len(span) == 1:
+            # Who owns is the owner; what stands for a word in one catalogue is another in the next.
+            doer = re.fullmatch(r"(\w{3,}?)(?:e?rs?|ors?)", span[0].folded)
+            roots = [stem(doer.group(1)), stem(doer.group(1) + "e")] if doer else []
+            found += [
+                Mention(start, end, *near[:2], near[2] * 0.95) for root in roots for near in terms.near([root])[:1]
+            ]
         if not found and len(span) == 1:
             root = _KINDRED.get(span[0].stem, ())
             kindred = [

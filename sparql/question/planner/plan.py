@@ -1,10 +1,10 @@
-"""The best reading is the one that leaves nothing unread and goes the shortest way; without a good one there is none."""
+"""The best reading is the one that leaves nothing unread and goes the shortest way; without one there is no answer."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from sparql.question.answer import NO_LINK, NOT_A_QUESTION, NOT_ALLOWED, UNKNOWN_ENTITY, UNKNOWN_TERM, Declined, Unclear
@@ -54,9 +54,7 @@ class Planner:
         """The best reading as a query; or two that are as good; or why there is none."""
         words = read(question)
         if not any(word.content for word in words) or not any(letter.isalpha() for letter in question):
-            return Declined(
-                question, NOT_A_QUESTION, "That asks for nothing. Ask a question about what the graph holds."
-            )
+            return Declined(question, NOT_A_QUESTION, "That asks for nothing. Ask about what the graph holds.")
         if words[0].folded in _WRITES and len(words) > 1:
             return Declined(question, NOT_ALLOWED, "Questions only read the graph. Change its sources to change it.")
         asks = asked(words, today)
@@ -65,7 +63,7 @@ class Planner:
         if not best:
             return self._declined(question, words, found, why)
         first = best[0]
-        missed = [at for at in first.cover.unread if not self._passes(words, asks, at)]
+        missed = [at for at in first.made.unread if not self._passes(words, asks, at)]
         if missed:
             return self._unread(question, words[missed[0]])
         rival = next((one for one in best[1:] if self._rival(first, one)), None)
@@ -89,9 +87,8 @@ class Planner:
             except SyntaxProblem as wrong:
                 why.append(str(wrong))
                 continue
-            made.append(
-                _Candidate(Made(sparql, one.cost, one.words, one.properties), cover, cover.score - 0.3 * one.cost)
-            )
+            hard = sum(1 for at in one.unread if not self._passes(words, asks, at))
+            made.append(_Candidate(replace(one, sparql=sparql), cover, cover.score - 0.3 * one.cost - 2.0 * hard))
         made.sort(key=lambda one: -one.score)
         return made, why
 

@@ -1,11 +1,11 @@
-"""One reading of a question is a query: what it names is joined by the roads of the graph, and how it asks is its shape."""
+"""One reading of a question is a query: what it names is joined by the roads of the graph, how it asks is its shape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sparql.question.planner.asking import Asked, Comparison, Superlative, measures
+from sparql.question.planner.asking import ENDED, Asked, Comparison, Superlative, measures
 from sparql.question.planner.build import Build, Node, leaf, literal, text_of
 from sparql.question.planner.linking import Cover, Mention, tail
 from sparql.question.planner.names import Value
@@ -49,7 +49,7 @@ class Made:
     sparql: str
     cost: float
     words: str
-    properties: frozenset[str]
+    unread: tuple[int, ...]
 
 
 class Reading:
@@ -59,9 +59,9 @@ class Reading:
         self.words, self.asks, self.roads = words, asks, roads
         self.build = Build(roads)
         self.shape = Shape()
-        self.mentions = self._merged(list(cover.mentions))
+        self.mentions = self._merged([one for one in cover.mentions if not (one.words == 1 and one.start in asks.open)])
         self.named = {one.ref for one in self.mentions if one.kind == "property"}
-        self.unread = set(cover.unread)
+        self.unread = set(cover.unread) | {at for at in asks.open if words[at].content}
         self.where: dict[int, Node] = {}
         """The node of each mention that has one, by where it starts."""
         self.done: set[int] = set()
@@ -82,6 +82,8 @@ class Reading:
         for one in sorted(self.mentions, key=lambda one: (one.kind == "property", one.start)):
             if one.start not in self.done and one.start not in negated:
                 self._attach(one)
+        self._asked_how()
+        self._who()
         for comparison in self.asks.comparisons:
             self._compare(comparison)
         if negated:
@@ -89,7 +91,7 @@ class Reading:
         for end in self.asks.superlatives:
             self._extreme(end)
         self._ordered()
-        return Made(self._text(), self.build.cost, self._words(), frozenset(self.build.used))
+        return Made(self._text(), self.build.cost, self._words(), tuple(sorted(self.unread)))
 
     # -- mentions -----------------------------------------------------------------------------------------------------
 
@@ -106,6 +108,16 @@ class Reading:
                 elif thing.kind == "value" and kind.kind == "property":
                     if any(value.property == kind.ref for value in thing.values):
                         gone.add(kind.start)
+        for one in mentions:
+            # `which repository is it defined in`: the property says already what it leads to.
+            if one.kind == "class" and not any(
+                self.roads.schema.classes[each].instances for each in self.roads.family(one.ref)
+            ):
+                ranges = [
+                    self.roads.schema.properties[other.ref].range for other in mentions if other.kind == "property"
+                ]
+                if any(one.ref in each for each in ranges):
+                    gone.add(one.start)
         return [one for one in mentions if one.start not in gone]
 
     def _after(self, at: int, *kinds: str, within: int = 4) -> Mention | None:
@@ -185,7 +197,9 @@ class Reading:
         inverse = self._inverse(one, about)
         link = next((found for found in use.ranges if not found.literal), None)
         if link is None or link.iri not in self.roads.schema.classes:
-            if about is None:
+            if about is None and self.build.nodes:
+                node = self._holding(one.ref)
+            elif about is None:
                 node = self.build.node(frozenset({use.class_}), hint=self._called(use.class_))
             else:
                 if about.kind == "value":
@@ -552,6 +566,8 @@ class Reading:
             return
         if any(found.literal for found in use.ranges) or leaf(self.roads, use) or not use.ranges:
             self.shape.columns.append(f"?{self._leaf(node, one.ref)}")
+        elif node is not self.target:
+            self.build.value(node, one.ref, hint=self.roads.schema.properties[one.ref].name.label)
         else:
             self.build.cost += 0.3
             self.shape.columns.append(
@@ -626,6 +642,42 @@ class Reading:
                 return node, use
         return None
 
+    def _asked_how(self) -> None:
+        """`how big`: the measure is asked for; `open`: what would say that it is over is not said."""
+        if self.asks.measure:
+            variable = self._measure(self.asks.measure, timely=False)
+            if variable is None:
+                raise Unreadable("nothing that it names is measured so")
+            self.shape.columns.append(f"?{variable}")
+        for at in self.asks.open:
+            self._unended(at)
+
+    def _unended(self, at: int) -> None:
+        assert self.target is not None
+        for use in self.roads.uses(self.target.classes):
+            name = self.roads.schema.properties.get(use.property)
+            if name is not None and set(stems(name.name.label)) & set(ENDED):
+                self.build.lines.append(
+                    f"FILTER NOT EXISTS {{ {self.target.text} <{use.property}> ?{self.build.variable('any')} }}"
+                )
+                self.unread.discard(at)
+                return
+
+    def _who(self) -> None:
+        """Who asks for a person is not told of a thing that a person did."""
+        target = self.target
+        if self.asks.head != "who" or self.asks.form != "list" or target is None or self.shape.columns:
+            return
+        if not target.classes or any(self.roads.person(one) for one in target.classes):
+            return
+        steps = {step: n for step, n in self.roads.steps(target.classes).items() if self.roads.person(step.to)}
+        if not steps:
+            return
+        step = max(
+            steps.items(), key=lambda pair: (pair[0].property in self.named, pair[0].forward, pair[1], pair[0].property)
+        )
+        self.target = self.build.go(target, [step[0]])
+
     def _compare(self, one: Comparison) -> None:
         timely = one.days is not None
         variable = self._measure(one.of, timely=timely) if one.of else None
@@ -666,6 +718,10 @@ class Reading:
     def _only(self, one: Comparison, *, timely: bool) -> str | None:
         """The one property of what is asked about that can be compared so: the best known, for dates."""
         nodes = sorted((node for node in self.build.nodes if node.classes), key=lambda node: node is not self.target)
+        said = self._before(one.at, "property", within=3)
+        if said is not None:
+            # `were deployed in May`: when that was, which whoever was deployed does not say.
+            nodes.sort(key=lambda node: not any(use.property == said.ref for use in self.roads.uses(node.classes)))
         for node in nodes:
             uses: dict[str, Use] = {}
             for use in self.roads.uses(node.classes):

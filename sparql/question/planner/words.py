@@ -30,11 +30,11 @@ STOP = _listed("""
     does did done have has had having can could may might must shall should will would we us our ours i me my
     you your they them their it its he she his her him there here as so than then please also any some all
     each every both who whom whose which what where when how why if into onto over about us show give list
-    tell find get got  display return provide see want need know like out up down off via let lets
-    currently current actually exactly just only such but while during within one ones thing things item items
-    something anything someone anyone everyone everything people called named entries entry exist exists
-    existing kind type sort following respective respectively together altogether overall against between
-    among across per too still yet ever more most less least fewer many much few
+    tell find get got display return provide see want need know like out up down off via let lets currently
+    current actually exactly just only such but while during within one ones thing things item items something
+    anything someone anyone everyone everything called named entries entry exist exists existing kind type
+    sort following respective respectively together altogether overall against between among across per too
+    still yet ever more most less least fewer many much few
 """)
 """Words that name nothing by themselves."""
 VERBS = _listed("""
@@ -45,7 +45,9 @@ VERBS = _listed("""
     feature present report record register mention refer link correspond charge pay cost spend stand say mean
     help lead start end begin stop stay become turn put set lie bring hand speak alternative entire whole
     specific particular certain given different various available possible directory overview table
-    report detail details information data summary other another main major
+    report detail details information data summary other another main major written wrote went gone
+    sold bought built ran kept held sent given gave taken took found brought met paid spent spoke spoken shown led
+    began begun came became driven ridden done
 """)
 """Words that join what they stand between, and name nothing the graph must have."""
 NEGATIONS = _listed("no not without never none nobody nothing neither nor lack lacks lacking missing cannot")
