@@ -23,6 +23,7 @@ RDF, RDFS, OWL, SH, SKOS, XSD = (
     "http://www.w3.org/2002/07/owl#", "http://www.w3.org/ns/shacl#", "http://www.w3.org/2004/02/skos/core#",
     "http://www.w3.org/2001/XMLSchema#",
 )  # fmt: skip
+GT = "https://w3id.org/graphtide/ns#"
 LANGUAGE = "en"
 TOP, FEW = 8, 60
 """How many common values are kept of a property, and up to how many distinct ones all are."""
@@ -40,9 +41,9 @@ _PREDICATES = frozenset(
 )
 _TAIL = re.compile(r"[^/#:]+(?=[/#]*\Z)")
 
-# The instances of classes that are no machinery. A variable of a class is only bound once: the engine joins on it.
+# The instances of classes that are no machinery, and not our own terms. A variable of a class is only bound once: the engine joins on it.
 _OF = f"""?s a ?c FILTER(isIRI(?c) && !STRSTARTS(STR(?c), "{RDF}") && !STRSTARTS(STR(?c), "{RDFS}")
-  && !STRSTARTS(STR(?c), "{OWL}") && !STRSTARTS(STR(?c), "{SH}"))"""
+  && !STRSTARTS(STR(?c), "{OWL}") && !STRSTARTS(STR(?c), "{SH}") && !STRSTARTS(STR(?s), "{GT}"))"""
 CLASSES = f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) {{ {_OF} }} GROUP BY ?c"
 PROPERTIES = "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p"
 USES = f"""SELECT ?c ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?k) (COUNT(DISTINCT ?o) AS ?d) {{ {_OF} ?s ?p ?o }}

@@ -66,7 +66,8 @@ class Reading:
         """The node of each mention that has one, by where it starts."""
         self.done: set[int] = set()
         self.target: Node | None = None
-        self.counted: str | None = None
+        self.grouped: list[Mention] = []
+        """Properties by whose values is grouped."""
 
     def made(self) -> Made:
         """The query. Raises Unreadable."""
@@ -82,6 +83,8 @@ class Reading:
         for one in sorted(self.mentions, key=lambda one: (one.kind == "property", one.start)):
             if one.start not in self.done and one.start not in negated:
                 self._attach(one)
+        for one in self.grouped:
+            self.shape.groups.append(f"?{self._leaf(self._holding(one.ref), one.ref)}")
         self._asked_how()
         self._who()
         for comparison in self.asks.comparisons:
@@ -99,15 +102,13 @@ class Reading:
         """Without a class beside a thing of that class, and a property beside one of its values."""
         gone: set[int] = set()
         for one, other in zip(mentions, mentions[1:], strict=False):
-            if other.start - one.end > 1:
+            if any(word.folded not in ("the", "called", "named") for word in self.words[one.end : other.start]):
                 continue
             for thing, kind in ((one, other), (other, one)):
-                if thing.kind == "entity" and kind.kind == "class" and thing.entity is not None:
-                    if set(thing.entity.classes) & self.roads.family(kind.ref):
-                        gone.add(kind.start)
-                elif thing.kind == "value" and kind.kind == "property":
-                    if any(value.property == kind.ref for value in thing.values):
-                        gone.add(kind.start)
+                of_class = thing.entity is not None and set(thing.entity.classes) & self.roads.family(kind.ref)
+                of_property = any(value.property == kind.ref for value in thing.values)
+                if (kind.kind == "class" and of_class) or (kind.kind == "property" and of_property):
+                    gone.add(kind.start)
         for one in mentions:
             # `which repository is it defined in`: the property says already what it leads to.
             if one.kind == "class" and not any(
@@ -149,6 +150,9 @@ class Reading:
                 node = self._class(one)
                 self.shape.groups.append(node.text)
                 self.done.add(one.start)
+            elif one.kind == "property":
+                self.grouped.append(one)
+                self.done.add(one.start)
 
     def _aim(self, mentions: list[Mention]) -> None:
         """The first node: what is asked for, or what it is asked about."""
@@ -185,6 +189,8 @@ class Reading:
                 return persons[0]
             if left[0].kind == "class":
                 return next((one for one in left if one.kind != "class"), left[0])
+        if left[0].kind == "property" and self._measured(left[0]) and len(left) > 1:
+            return left[1]  # `tier 1 services`
         if self.asks.form == "ask" and left[0].kind == "property":
             return next((one for one in left if one.kind in ("entity", "class")), left[0])
         return left[0]
@@ -259,6 +265,9 @@ class Reading:
         wants_set = bool(self.asks.superlatives) or self.asks.form == "count" or self.asks.head in ("which", "who")
         properties = [other for other in rest if other.kind == "property"]
         kind = max((self.roads.sizes(c) for c in one.entity.classes), default=0.0)
+        if not rest and self.asks.measure:
+            self.target = self._start(one)
+            return
         if not rest and not wants_set and self.asks.head in ("what", "who", "") and kind < _KIND:
             node = self._start(one)
             self.target = node
