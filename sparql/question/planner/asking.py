@@ -326,6 +326,8 @@ def _ends(words: Sequence[Word], at: int) -> tuple[str, tuple[str, ...], int] | 
             of, way = following
             return (way if word == "most" else (_DOWN if way == _UP else _UP)), of, 2
         return _TOP[word], (), 1
+    if word in ("first", "last") and (at + 1 == len(words) or words[at - 1].content):
+        return (_DOWN if word == "first" else _UP), MEASURES["new"][0], 1
     measured = _measure(word) if word.endswith("st") else None
     if measured is not None and word not in _TOP:
         return measured[1], measured[0], 1

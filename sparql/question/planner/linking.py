@@ -151,7 +151,7 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
             found += [
                 Mention(start, end, *near[:2], near[2] * 0.95) for root in roots for near in terms.near([root])[:1]
             ]
-        if not found and len(span) == 1:
+        if len(span) == 1 and all(one.score < 0.8 for one in found):
             root = _KINDRED.get(span[0].stem, ())
             kindred = [
                 (kind, iri, 0.8 * score) for one in root for kind, iri, score in terms.near([one]) if score > 0.9

@@ -125,9 +125,8 @@ class Planner:
 
     def _unread(self, question: str, word: Word) -> Declined:
         nearest = tuple(self.terms.closest(word.text))
-        called = (
-            word.quoted or (word.text[:1].isupper() and word.start > 0) or any(letter.isdigit() for letter in word.text)
-        )
+        name = word.text[:1].isupper() and word.start > 0 and not (word.text.isupper() and word.text.isalpha())
+        called = word.quoted or name or any(letter.isdigit() or letter in "-._@" for letter in word.text)
         code = UNKNOWN_ENTITY if called else UNKNOWN_TERM
         what = "nothing is called" if called else "there is no word for"
         hint = f" Near it are: {', '.join(nearest)}." if nearest else ""

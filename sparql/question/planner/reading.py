@@ -197,6 +197,7 @@ class Reading:
 
     def _aim_property(self, one: Mention, left: list[Mention]) -> None:
         """Its value is asked for, of what else is named; or, of `who`, the one who has it."""
+        self.build.cost += 0.2 if self.asks.head == "which" else 0.0  # which things, rather than which values
         use = self._use(one.ref)
         rest = [other for other in left if other is not one]
         about = next((other for other in rest if other.kind in ("entity", "class", "value")), None)
@@ -264,11 +265,14 @@ class Reading:
         rest = [other for other in left if other is not one]
         wants_set = bool(self.asks.superlatives) or self.asks.form == "count" or self.asks.head in ("which", "who")
         properties = [other for other in rest if other.kind == "property"]
+        if any(not self._links(other.ref) for other in properties) and self.asks.form == "list":
+            wants_set = bool(self.asks.superlatives)  # which value, rather than which things
         kind = max((self.roads.sizes(c) for c in one.entity.classes), default=0.0)
         if not rest and self.asks.measure:
             self.target = self._start(one)
             return
-        if not rest and not wants_set and self.asks.head in ("what", "who", "") and kind < _KIND:
+        alone = not rest and not self.asks.superlatives and self.asks.form == "list"
+        if alone and self.asks.head in ("what", "who", "") and kind < _KIND:
             node = self._start(one)
             self.target = node
             self._describe(node)
@@ -585,11 +589,11 @@ class Reading:
 
     def _measured(self, one: Mention) -> bool:
         """Whether a property is only named for what is compared or ordered by it."""
-        near: list[Comparison | Superlative] = [*self.asks.comparisons]
-        near += [each for each in self.asks.superlatives if not each.of]
-        return any(each.at - 4 <= one.end <= each.at or each.end <= one.start <= each.end + 1 for each in near) or (
-            self.asks.order is not None and one.start >= self.asks.order[0]
+        compared = any(
+            each.at - 4 <= one.end <= each.at or each.end <= one.start <= each.end + 1 for each in self.asks.comparisons
         )
+        most = any(not each.of and each.end <= one.start <= each.end + 1 for each in self.asks.superlatives)
+        return compared or most or (self.asks.order is not None and one.start >= self.asks.order[0])
 
     def _holding(self, property: str) -> Node:
         """The node of the query that has a property, or one that is joined to it."""
@@ -790,6 +794,10 @@ class Reading:
     def _counting(self, named: Mention | None) -> Node:
         """The node that is counted for each of what is asked for."""
         node = self.where.get(named.start) if named is not None else None
+        if named is not None and named.kind == "property" and node is None:
+            holder = self._holding(named.ref)
+            called = self.roads.schema.properties[named.ref].name.label
+            return Node(self.build.value(holder, named.ref, hint=called), frozenset())
         if node is not None and node is not self.target and node.term is None:
             return node
         others = [each for each in self.build.nodes if each is not self.target and each.term is None]
@@ -819,6 +827,11 @@ class Reading:
             if not after:
                 continue
             found.add(after[0].start)
+            for one, other in zip(after, after[1:], strict=False):
+                between = [word.folded for word in self.words[one.end : other.start]]
+                if between not in (["or"], ["nor"], ["and"], []) or other.kind != one.kind or one.kind == "property":
+                    break
+                found.add(other.start)
             if after[0].kind == "property":
                 found |= {
                     one.start

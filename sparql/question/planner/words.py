@@ -104,7 +104,7 @@ KINDRED = {
         "service application app component", "repo repository", "incident outage", "bug issue ticket",
         "country nation", "city town locality place", "phone telephone", "email mail", "db database datastore",
         "deployment release rollout", "author writer creator", "owner holder", "firm company organisation organization",
-        "begin start", "end finish close", "price fee", "salary wage pay", "department division unit",
+        "begin start", "end finish close", "price fee", "name label title", "salary wage pay", "department division unit",
     )
     for word in group.split()
 }  # fmt: skip
