@@ -9,6 +9,7 @@ from typing import Any
 
 from pyoxigraph import Store
 
+from sparql.query.casts import CASTS
 from sparql.syntax import Query, SyntaxProblem, parse, place, services, text
 from sparql.syntax.tree import Prefix
 from sparql.syntax.updates import VERBS
@@ -49,6 +50,7 @@ def ask_engine(store: Store, query: str, prefixes: Mapping[str, str], base: str 
 
     It takes no `e:J._K`, no `CONCAT (`, no `BNODE ()`, which are right: printed back from the tree it reads them.
     """
+    options["custom_functions"] = CASTS
     try:
         return store.query(query, base_iri=base, prefixes=dict(prefixes), **options)
     except SyntaxError:

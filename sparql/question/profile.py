@@ -41,9 +41,10 @@ _PREDICATES = frozenset(
 )
 _TAIL = re.compile(r"[^/#:]+(?=[/#]*\Z)")
 
-# The instances of classes that are no machinery, and not our own terms. A variable of a class is only bound once: the engine joins on it.
+# The instances of classes that are no machinery, and not our own terms.
 _OF = f"""?s a ?c FILTER(isIRI(?c) && !STRSTARTS(STR(?c), "{RDF}") && !STRSTARTS(STR(?c), "{RDFS}")
-  && !STRSTARTS(STR(?c), "{OWL}") && !STRSTARTS(STR(?c), "{SH}") && !STRSTARTS(STR(?s), "{GT}"))"""
+  && !STRSTARTS(STR(?c), "{OWL}") && !STRSTARTS(STR(?c), "{SH}")
+  && !STRSTARTS(STR(?s), "{GT}"))"""
 CLASSES = f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) {{ {_OF} }} GROUP BY ?c"
 PROPERTIES = "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p"
 USES = f"""SELECT ?c ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?k) (COUNT(DISTINCT ?o) AS ?d) {{ {_OF} ?s ?p ?o }}

@@ -417,9 +417,8 @@ class Reading:
             if other.start <= last.start or other.kind != one.kind or other.start in self.done:
                 continue
             between = [word.folded for word in self.words[last.end : other.start]]
-            if between not in (["or"], []) or (not between and not found):
-                if between != ["or"]:
-                    break
+            if between != ["or"] and (between or not found):
+                break
             alike = (
                 {value.property for value in one.values} & {value.property for value in other.values}
                 if one.kind == "value"
@@ -954,7 +953,8 @@ class Reading:
             order = "DESC" if way == "MAX" else "ASC"
             inner = each % "number"
             return f"SELECT {target} {{ {{ {inner} }} }} ORDER BY {order}(?number) LIMIT {self.shape.limit}"
-        return f"SELECT {target} {{ {{ {each % 'number'} }} {{ SELECT ({way}(?n) AS ?number) {{ {{ {each % 'n'} }} }} }} }}"
+        best = f"SELECT ({way}(?n) AS ?number) {{ {{ {each % 'n'} }} }}"
+        return f"SELECT {target} {{ {{ {each % 'number'} }} {{ {best} }} }}"
 
     def _having(self) -> str:
         return f" HAVING ({' && '.join(self.shape.having)})" if self.shape.having else ""

@@ -100,11 +100,13 @@ KINDRED = {
     word: tuple(other for other in group.split() if other != word)
     for group in (
         "staff employee worker personnel colleague people person", "vendor supplier provider", "customer client buyer",
-        "cost price", "boss manager supervisor head lead leader", "product item article good", "team squad group",
+        "cost price fee", "boss manager supervisor head lead leader", "product item article good", "team squad group",
         "service application app component", "repo repository", "incident outage", "bug issue ticket",
         "country nation", "city town locality place", "phone telephone", "email mail", "db database datastore",
-        "deployment release rollout", "author writer creator", "owner holder", "firm company organisation organization",
-        "begin start", "end finish close", "price fee", "name label title", "salary wage pay", "department division unit",
+        "deployment release rollout", "author writer creator", "owner holder",
+        "firm company organisation organization",
+        "begin start", "end finish close", "name label title", "salary wage pay",
+        "department division unit",
     )
     for word in group.split()
 }  # fmt: skip
