@@ -70,6 +70,7 @@ class Names:
         """Whether all names and values are there: a larger graph has more than are kept."""
         self._labels: list[str] = []
         self._iris: list[str] = []
+        self._known: set[str] = set()
         self._classes: list[tuple[str, ...]] = []
         self._incoming: list[int] = []
         self._sizes: list[list[int]] = []
@@ -81,6 +82,7 @@ class Names:
         """A thing with all its names."""
         at = len(self._iris)
         self._iris.append(iri)
+        self._known.add(iri)
         self._labels.append(label)
         self._classes.append(classes)
         self._incoming.append(incoming)
@@ -124,6 +126,10 @@ class Names:
             for at in found
         ]
         return sorted(scored, key=lambda one: (-one.score, -one.incoming, one.iri))[:most]
+
+    def knows(self, iri: str) -> bool:
+        """Whether a thing of that IRI is there."""
+        return iri in self._known
 
     def values(self, text: str, most: int = 8) -> list[Value]:
         """See `Lookup`."""

@@ -109,6 +109,8 @@ class Reading:
                 of_property = any(value.property == kind.ref for value in thing.values)
                 if (kind.kind == "class" and of_class) or (kind.kind == "property" and of_property):
                     gone.add(kind.start)
+                elif kind.kind == "class" and thing is one and thing.kind == "entity":
+                    self.build.cost += 0.4  # `the Orders team` is a team called so, where there is one
         for one in mentions:
             # `which repository is it defined in`: the property says already what it leads to.
             if one.kind == "class" and not any(
@@ -272,7 +274,8 @@ class Reading:
             self.target = self._start(one)
             return
         alone = not rest and not self.asks.superlatives and self.asks.form == "list"
-        if alone and self.asks.head in ("what", "who", "") and kind < _KIND:
+        person = any(self.roads.person(each) for each in one.entity.classes)
+        if alone and kind < _KIND and (self.asks.head in ("what", "") or (self.asks.head == "who" and person)):
             node = self._start(one)
             self.target = node
             self._describe(node)

@@ -21,7 +21,7 @@ _NUMBERS = frozenset(
     for name in ("integer", "decimal", "double", "float", "int", "long", "short", "nonNegativeInteger", "duration")
 )
 _TIMES = frozenset(f"http://www.w3.org/2001/XMLSchema#{name}" for name in ("date", "dateTime", "gYear", "gYearMonth"))
-_PERSONS = ("person", "people", "user", "employe", "agent", "member", "develop", "staff", "author", "human", "custom")
+_PERSONS = ("person", "people", "user", "employe", "member", "develop", "staff", "author", "human", "custom")
 _PREPOSITIONS = frozenset({"on", "of", "to", "by", "for", "in", "from", "with", "at", "into"})
 
 

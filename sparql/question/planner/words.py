@@ -246,9 +246,9 @@ def kin(one: str, other: str) -> float:
 
 def period(words: tuple[Word, ...], at: int, today: date) -> tuple[date, date, int] | None:
     """(first day, day after the last, words used) of the date or period that starts at a word; None where none does."""
-    one = words[at]
-    if one.quoted:
+    if at >= len(words) or words[at].quoted:
         return None
+    one = words[at]
     if _ISO.match(one.folded):
         try:
             day = date.fromisoformat(one.folded)
