@@ -173,8 +173,8 @@ def test_names_and_values_of_any_letters_stay_terms():
 
 ASKING = [
     "which", "how many", "who", "not", "or", "most", "cheapest", "more than 3", "in 2021", "per", "cart", "Checkout",
-    "Go", "Ada Example", "between 3 and 7", "?", ",", "is", "without", "the", "of", "directly or not", "high", "top 3", "0",
-    '"redis-main"', "last", "by", "and", "average", "total", "how big", "open", "first", "with",
+    "Go", "Ada Example", "between 3 and 7", "?", ",", "is", "without", "the", "of", "directly or not", "high", "top 3",
+    "0", '"redis-main"', "last", "by", "and", "average", "total", "how big", "open", "first", "with",
 ]  # fmt: skip
 
 

@@ -1,0 +1,47 @@
+"""Prefixes that everyone means the same by: a text that uses one without declaring it has only forgotten to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PREFIXES: Mapping[str, str] = {
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "sh": "http://www.w3.org/ns/shacl#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dct": "http://purl.org/dc/terms/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dctype": "http://purl.org/dc/dcmitype/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "org": "http://www.w3.org/ns/org#",
+    "doap": "http://usefulinc.com/ns/doap#",
+    "schema": "https://schema.org/",
+    "sdo": "https://schema.org/",
+    "void": "http://rdfs.org/ns/void#",
+    "vann": "http://purl.org/vocab/vann/",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "time": "http://www.w3.org/2006/time#",
+    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "wgs84": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "gr": "http://purl.org/goodrelations/v1#",
+    "qudt": "http://qudt.org/schema/qudt/",
+    "unit": "http://qudt.org/vocab/unit/",
+    "fn": "http://www.w3.org/2005/xpath-functions#",
+    "afn": "http://jena.apache.org/ARQ/function#",
+    "bif": "http://www.openlinksw.com/schemas/bif#",
+    "dbo": "http://dbpedia.org/ontology/",
+    "dbr": "http://dbpedia.org/resource/",
+    "dbp": "http://dbpedia.org/property/",
+    "dbc": "http://dbpedia.org/resource/Category:",
+    "dbpedia": "http://dbpedia.org/resource/",
+    "yago": "http://dbpedia.org/class/yago/",
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+    "wikibase": "http://wikiba.se/ontology#",
+    "gt": "https://w3id.org/graphtide/ns#",
+}
