@@ -70,7 +70,7 @@ class Names:
         """Whether all names and values are there: a larger graph has more than are kept."""
         self._labels: list[str] = []
         self._iris: list[str] = []
-        self._known: set[str] = set()
+        self._known: dict[str, str] = {}
         self._classes: list[tuple[str, ...]] = []
         self._incoming: list[int] = []
         self._sizes: list[list[int]] = []
@@ -82,7 +82,7 @@ class Names:
         """A thing with all its names."""
         at = len(self._iris)
         self._iris.append(iri)
-        self._known.add(iri)
+        self._known[iri] = label
         self._labels.append(label)
         self._classes.append(classes)
         self._incoming.append(incoming)
@@ -130,6 +130,10 @@ class Names:
     def knows(self, iri: str) -> bool:
         """Whether a thing of that IRI is there."""
         return iri in self._known
+
+    def label(self, iri: str) -> str | None:
+        """What a thing is called; None where nothing is known of it."""
+        return self._known.get(iri)
 
     def values(self, text: str, most: int = 8) -> list[Value]:
         """See `Lookup`."""
