@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OK, NO, USAGE, HELD, BUSY, STORE, BUG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 EXIT_CODES = (
     (OK, "Done. Refused rows are reported, and are not a failure."),
-    (NO, "The answer is no: `verify` found a difference, `validate` a violation."),
+    (NO, "The answer is no: `verify` found a difference, `validate` a violation, `ask` no answer, `eval` too little."),
     (USAGE, "The command, the settings or the query cannot be used as written."),
     (HELD, "A source failed or was held; its last good facts stay, and every other source was synced."),
     (BUSY, "Another process holds the store, or the query workers are busy. Try again."),
@@ -52,6 +52,7 @@ _CODES = {
     "Unknown": USAGE,
     "ValidateError": USAGE,
     "TokenError": USAGE,
+    "EvaluationError": USAGE,
 }
 
 
@@ -263,6 +264,38 @@ def query(text: str | None, file: str | None, format: str | None, json: bool, di
         except (OSError, UnicodeDecodeError) as wrong:
             raise click.UsageError(f"{file} cannot be read: {wrong}.") from wrong
     ask(dir, text or "", "json" if json else format)
+
+
+@command("ask", short_help="Answer a question in plain words, with the records that say so.")
+@click.argument("question")
+@click.option("--no-model", is_flag=True, help="Ask no model, even where one is configured.")
+def ask(question: str, no_model: bool, dir: str, json: bool) -> None:
+    """Answer QUESTION: the rows, the records that say so, or why the graph does not hold that."""
+    from . import questions
+
+    if not questions.ask(dir, question, json=json, model=not no_model):
+        raise _Exit(NO)
+
+
+@command("eval", short_help="Score the answers to a set of questions.")
+@click.argument("set", metavar="SET", type=click.Path(dir_okay=False))
+@click.option("--out", metavar="FILE", default=None, help="Write the run to a file, to compare another with.")
+@click.option("--against", metavar="FILE", default=None, help="An earlier run: a question it had right must be right.")
+@click.option("--least", metavar="NAME=NUMBER", multiple=True, help="A figure that must be reached, such as f1=0.45.")
+@click.option("--language", default="en", help="The language of the questions, where a set has several (en).")
+@click.option("--no-model", is_flag=True, help="Ask no model, even where one is configured.")
+def evaluate(
+    set: str, out: str | None, against: str | None, least: tuple[str, ...], language: str, no_model: bool,
+    dir: str, json: bool,
+) -> None:  # fmt: skip
+    """Ask every question of SET (TEXT2SPARQL, QALD or our own form) and score the answers."""
+    from . import questions
+    from .evaluate import gates
+
+    if not questions.evaluate(
+        dir, set, out=out, against=against, least=gates(least), language=language, model=not no_model, json=json
+    ):
+        raise _Exit(NO)
 
 
 @command("validate", short_help="Check files against vocabulary and shapes; change nothing.")

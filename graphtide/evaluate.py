@@ -181,3 +181,17 @@ def failing(run: Run, least: Mapping[str, float], before: Run | None = None) -> 
 def _mean(numbers: Iterable[float]) -> float | None:
     all_ = list(numbers)
     return sum(all_) / len(all_) if all_ else None
+
+
+def gates(least: Iterable[str]) -> dict[str, float]:
+    """`f1=0.45` as what must be reached. Raises EvaluationError for what is no figure of a run."""
+    found = {}
+    for one in least:
+        name, _, number = one.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise EvaluationError(f"{one!r} is no figure to reach. Write one such as f1=0.45.") from None
+        if name.strip() not in GATES:
+            raise EvaluationError(f"{name!r} is no figure of a run. Write one of: {', '.join(GATES)}.")
+    return found

@@ -117,6 +117,10 @@ LIMITS = (
     Key("idle_seconds", "duration", "15", "How long a connection may stay open between two requests."),
     Key("max_connections", "count", "1000", "How many connections may be open."),
     Key("max_client_connections", "count", "250", "How many of them one address may hold, but for a trusted proxy."),
+    Key("ask_seconds", "duration", "20", "How long one question may take, a model and its repairs included."),
+    Key("ask_rows", "count", "1000", "How many rows an answer to a question has at most; it says when there are more."),
+    Key("ask_cites", "integer", "20", "How many rows of an answer are cited."),
+    Key("ask_tokens", "count", "1500", "How many tokens of the graph's profile a model is told for one question."),
     Key("drain_seconds", "duration", "5", "How long running answers may go on when the server is asked to stop."),
     Key("drain_notice", "duration", "0", "How long `/ready` says 503 before the server takes no new connections."),
 )
@@ -170,6 +174,35 @@ SERVER = (
         "Where traces go, an OTLP/HTTP URL; needs `graphtide[otel]`. Nothing leaves without.",
     ),
     Key("backups", "text", "", "The folder that `POST /api/backup` writes to. Off without."),
+)
+MODEL = (
+    Key("name", "text", "", "The model to ask, such as `gpt-5-mini`. No model is asked without one."),
+    Key(
+        "url",
+        "text",
+        '"https://api.openai.com/v1"',
+        "Where it is: any server that speaks OpenAI's chat completions.",
+    ),
+    Key(
+        "mode",
+        "auto|schema|tools|json|text",
+        '"auto"',
+        "How a query is asked for; `auto` finds out what the server has.",
+    ),
+    Key("seconds", "duration", "20", "How long one request may take."),
+    Key("tokens", "count", "1024", "How many tokens one reply may have."),
+    Key("temperature", "number", "0", "How freely it writes."),
+    Key("seed", "integer", "7", "The same seed, question and graph give the same request."),
+    Key("repairs", "integer", "2", "How often it may mend a query that cannot be used."),
+    Key("input_price", "number", "", "What a million tokens in cost, for the sums in answers."),
+    Key("output_price", "number", "", "What a million tokens out cost."),
+    Key(
+        "send",
+        "strings",
+        '["schema", "values", "examples", "entities"]',
+        "What it may be told besides the question: names of classes and properties, their commonest values, example"
+        " queries, things the question may mean.",
+    ),
 )
 SOURCE = (
     Key("path", "text", "", "One file or folder, relative to this file. The key of a record is its row key."),
@@ -252,6 +285,12 @@ def reference() -> str:
         ("`[rules]`", "", RULES),
         ("`[limits]`", "", LIMITS),
         ("`[server]`", "", SERVER),
+        (
+            "`[model]`",
+            "Which model is asked where the planner has no sure reading of a question. `GRAPHTIDE_MODEL` and\n"
+            "`OPENAI_BASE_URL` in the environment count before `name` and `url`; the key is `OPENAI_API_KEY`.",
+            MODEL,
+        ),
         (
             "`[sources.NAME]`",
             "One table a source, with exactly one of `path`, `paths` and `source`, and at most one of"

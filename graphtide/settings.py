@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .keys import ABSOLUTE, DEFAULT_BASE, LIMITS, ONTOLOGY, READ, RULES, SERVER, SOURCE, TOP, Key, Wrong, choice
+from .keys import ABSOLUTE, DEFAULT_BASE, LIMITS, MODEL, ONTOLOGY, READ, RULES, SERVER, SOURCE, TOP, Key, Wrong, choice
 from .toml_lines import Where, key_lines
 
 FILE = "graphtide.toml"
@@ -88,6 +88,10 @@ class Limits:
     idle_seconds: float = 15.0
     max_connections: int = 1000
     max_client_connections: int = 250
+    ask_seconds: float = 20.0
+    ask_rows: int = 1000
+    ask_cites: int = 20
+    ask_tokens: int = 1500
     drain_seconds: float = 5.0
     drain_notice: float = 0.0
 
@@ -114,6 +118,23 @@ class Server:
     access_log: bool = False
     otel_endpoint: str | None = None
     backups: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """The `[model]` table as written; None and () where it is silent and the default is the model's own."""
+
+    name: str | None = None
+    url: str | None = None
+    mode: str = "auto"
+    seconds: float = 20.0
+    tokens: int = 1024
+    temperature: float = 0.0
+    seed: int = 7
+    repairs: int = 2
+    input_price: float | None = None
+    output_price: float | None = None
+    send: tuple[str, ...] = ("schema", "values", "examples", "entities")
 
 
 @dataclass(frozen=True)
@@ -152,6 +173,7 @@ class Settings:
     rule_files: tuple[str, ...] = ()
     limits: Limits = Limits()
     server: Server = Server()
+    model: ModelTable = ModelTable()
     sources: tuple[SourceSettings, ...] = ()
     lines: Mapping[Where, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -169,7 +191,7 @@ class Settings:
         return SettingsError(FILE, self.line(*where), message)
 
 
-TABLES = ("prefixes", "ontology", "rules", "limits", "server", "sources")
+TABLES = ("prefixes", "ontology", "rules", "limits", "server", "model", "sources")
 
 _SECRET = re.compile(
     r"(?:^|[_-])(?:token|password|passwd|secret|api[_-]?key|apikey|credentials?|private[_-]?key)$", re.IGNORECASE
@@ -236,6 +258,7 @@ class _Reader:
         limits = self.table(self.sub(tree, "limits"), ("limits",), LIMITS)
         server = self.table(self.sub(tree, "server"), ("server",), SERVER)
         rules = self.table(self.sub(tree, "rules"), ("rules",), RULES)
+        model = self.table(self.sub(tree, "model"), ("model",), MODEL)
         base = top.get("base", DEFAULT_BASE)
         if not base.endswith(("/", "#")):
             raise self.wrong(("base",), base, "must end in '/' or '#'", f'"{base}/"')
@@ -251,6 +274,7 @@ class _Reader:
             rule_files=rules.get("files", ()),
             limits=Limits(**limits),
             server=Server(**server),
+            model=ModelTable(**model),
             sources=tuple(self.source(name, value) for name, value in self.sub(tree, "sources").items()),
             lines=self.lines,
         )
