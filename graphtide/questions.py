@@ -52,7 +52,7 @@ def asking(dir: str, *, model: bool = True) -> Iterator[tuple[Asker, Graph]]:
     """Whoever answers questions about the graph of `dir`, and that graph, while inside."""
     from sparql.names import Names
     from sparql.query import Pool
-    from sparql.question.asking import Asker
+    from sparql.question.asking import Asker, Worlds
     from sparql.question.examples import PACKAGED, read
     from sparql.question.graph import PoolGraph
     from sparql.question.model import Model
@@ -77,8 +77,8 @@ def asking(dir: str, *, model: bool = True) -> Iterator[tuple[Asker, Graph]]:
             graph = PoolGraph(pool)
             yield (
                 Asker(
-                    graph, Names(settings.base), prefixes, examples, opened, limits.ask_seconds, limits.ask_rows,
-                    limits.ask_tokens, limits.ask_cites,
+                    graph, Worlds(Names(settings.base), prefixes, examples), opened, limits.ask_seconds,
+                    limits.ask_rows, limits.ask_tokens, limits.ask_cites,
                 ),
                 graph,
             )  # fmt: skip

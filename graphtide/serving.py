@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from .pipeline import PREFIXES
+from .questions import model_settings
 from .settings import Settings, load
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def server_config(settings: Settings, dagster_url: str | None = None) -> ServerC
         memory_bytes=limits.query_memory_bytes,
         warm_bytes=limits.memory_graph_bytes,
         dagster_url=dagster_url,
+        model=model_settings(settings),
         **{name: value for name, value in vars(limits).items() if name in same},
         **{name: value for name, value in vars(server).items() if name in same - SET and value is not None},
     )

@@ -22,7 +22,7 @@ from sparql.question.answer import (
     Answer,
     Declined,
 )
-from sparql.question.asking import Asker, Step, document
+from sparql.question.asking import Asker, Step, Worlds, document
 from sparql.question.examples import PACKAGED, read
 from sparql.question.graph import StoreGraph
 from sparql.question.model import Model, ModelSettings
@@ -46,7 +46,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreGraph]:
 
 
 def asker(graph: StoreGraph, **more) -> Asker:
-    return Asker(graph, Names(BASE), PREFIXES, read(PACKAGED), **more)
+    return Asker(graph, Worlds(Names(BASE), PREFIXES, read(PACKAGED)), **more)
 
 
 def test_an_answer_has_its_query_its_rows_and_the_lines_that_say_so(graph):

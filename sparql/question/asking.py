@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from threading import Lock
 from typing import Any
@@ -66,37 +66,50 @@ class World:
     made: float
 
 
-@dataclass
+class Worlds:
+    """What is known of one graph, for all who ask about it; made again when the graph has moved on."""
+
+    def __init__(self, names: Names, prefixes: Mapping[str, str], examples: Sequence[Example] = ()) -> None:
+        self.names, self.prefixes, self.examples = names, prefixes, examples
+        self._world: World | None = None
+        self._lock = Lock()
+
+    def world(self, graph: Graph, *, seconds: float, newest: bool = False) -> World:
+        """The profile, at most RENEW_SECONDS behind, or not at all (`newest`). Raises QueryFailed."""
+        with self._lock:
+            held = self._world
+            if held is not None:
+                epoch = graph.query("ASK {}", seconds=seconds).epoch
+                fresh = time.monotonic() - held.made < RENEW_SECONDS and not newest
+                if held.schema.commit == epoch or fresh:
+                    return held
+            schema = schema_of(graph, prefixes=self.prefixes)
+            called = names_of(graph, schema)
+            planner = Planner(schema, called, base=self.names.base)
+            examples = usable([*self.examples, *made_up(schema)], schema, self.names.base)
+            self._world = World(schema, called, planner, examples, time.monotonic())
+            return self._world
+
+
+@dataclass(frozen=True)
 class Asker:
-    """Answers questions about one graph. Safe for any number of threads."""
+    """Answers questions about one graph, for one who asks. Safe for any number of threads."""
 
     graph: Graph
-    names: Names
-    prefixes: Mapping[str, str] = field(default_factory=dict)
-    examples: Sequence[Example] = ()
+    worlds: Worlds
     model: Model | None = None
     seconds: float = SECONDS
     rows: int = ROWS
     budget: int = BUDGET
     cites: int = 20
-    _world: World | None = None
-    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def names(self) -> Names:
+        return self.worlds.names
 
     def world(self, *, newest: bool = False) -> World:
-        """The profile of the graph, made again when the graph has moved on since. Raises QueryFailed."""
-        with self._lock:
-            held = self._world
-            if held is not None:
-                epoch = self.graph.query("ASK {}", seconds=self.seconds).epoch
-                fresh = time.monotonic() - held.made < RENEW_SECONDS and not newest
-                if held.schema.commit == epoch or fresh:
-                    return held
-            schema = schema_of(self.graph, prefixes=self.prefixes)
-            called = names_of(self.graph, schema)
-            planner = Planner(schema, called, base=self.names.base)
-            examples = usable([*self.examples, *made_up(schema)], schema, self.names.base)
-            self._world = World(schema, called, planner, examples, time.monotonic())
-            return self._world
+        """What is known of the graph. Raises QueryFailed."""
+        return self.worlds.world(self.graph, seconds=self.seconds, newest=newest)
 
     def ask(self, question: str, *, today: date | None = None) -> Found:
         """The answer, or two readings to choose from, or why there is none."""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from sparql import addresses
 from sparql.outgoing import Outgoing
+from sparql.question.model import ModelSettings
 from sparql.tokens import Tokens
 
 ORIGIN = re.compile(r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:\d+)?")
@@ -87,6 +88,11 @@ class ServerConfig:
     access_log: bool = False
     otel_endpoint: str | None = None
     backups: Path | None = None
+    model: ModelSettings | None = field(default=None, repr=False)
+    ask_seconds: float = 20.0
+    ask_rows: int = 1000
+    ask_cites: int = 20
+    ask_tokens: int = 1500
 
     @cached_property
     def loopback(self) -> bool:

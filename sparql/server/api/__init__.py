@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from sparql.server.api import entity, exploring, running, searching, sources, syncing
+from sparql.server.api import entity, exploring, questions, running, searching, sources, syncing
 from sparql.server.serving import Serving
 
-PARTS = (entity, searching, exploring, sources, syncing, running)
+PARTS = (entity, searching, exploring, sources, syncing, running, questions)
 
 
 def routes(serving: Serving) -> list[Route]:
-    """`/api/*`."""
+    """`/api/*`, `/ask` and `/text2sparql`."""
     return [route for part in PARTS for route in part.routes(serving)]
