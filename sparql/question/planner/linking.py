@@ -97,7 +97,7 @@ class Terms:
         """The names of terms that look most like a word, for who asks what there is instead."""
         labels = sorted({one.name.label for one in self.schema.classes.values()}
                         | {one.name.label for one in self.schema.properties.values() if one.statements})  # fmt: skip
-        found = process.extract(word, labels, scorer=fuzz.WRatio, limit=most, score_cutoff=60)
+        found = process.extract(word, labels, scorer=fuzz.ratio, limit=most, score_cutoff=65)
         return [label for label, _, _ in found]
 
 
