@@ -251,7 +251,7 @@ def test_of_identical_questions_at_one_time_one_is_asked(server: Served, monkeyp
 def test_when_the_first_of_them_fails_the_next_is_asked_and_not_all(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = f"SELECT (COUNT(*) AS ?n) {{ {' '.join(f'VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}' for n in range(6))} }} # 3"
+    query = f"SELECT (COUNT(*) AS ?n) {{ {' '.join(f'VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}' for n in range(7))} }} # 3"
     pool, asked = server.serving.pool, []
     call = pool.call
 

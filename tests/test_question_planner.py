@@ -35,7 +35,7 @@ from sparql.syntax.tree import Iri, Query
 SHOP = Path(__file__).parents[1] / "examples" / "webshop"
 BASE = "https://webshop.example/"
 TODAY = date(2026, 12, 1)
-SECONDS = 1.5  # three times what a question may take, and a busy machine
+SECONDS = 10  # it ends; what it takes is measured in bench/
 W3C = ("http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "http://www.w3.org/2000/01/rdf-schema#subClassOf")
 
 

@@ -61,7 +61,7 @@ TEXT2SPARQL = obj({
     "dataset": TEXT, "question": TEXT, "query": TEXT, "message": TEXT, "epoch": COUNT, "commit_time": TEXT,
     "next": maybe("string"),
 }, optional=("message", "commit_time"))  # fmt: skip
-SCHEMAS = {"Found": FOUND, "Text2Sparql": TEXT2SPARQL}
+SCHEMAS = {"Ask": ASK, "Found": FOUND, "Text2Sparql": TEXT2SPARQL}
 
 OPERATIONS = (
     Operation(
