@@ -54,6 +54,8 @@ class Cited:
 
     triple: Triple
     sources: tuple[Source, ...]
+    graph: str | None = None
+    """The named graph that it was asked of; None for the default graph."""
 
 
 @dataclass(frozen=True, slots=True)

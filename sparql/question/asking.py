@@ -339,6 +339,7 @@ def document(found: Found) -> dict[str, Any]:
                 "statements": [
                     {
                         "statement": f"{each.triple.subject} {each.triple.predicate} {each.triple.object}",
+                        "graph": each.graph,
                         "sources": [
                             {"graph": source.graph, "source": source.source, "key": source.key,
                              "locator": source.locator, "hash": source.hash, "commit": source.commit,

@@ -44,7 +44,7 @@ def cite(
     return tuple(
         Citation(
             number,
-            tuple(Cited(triple, said.get(triple, ())) for triple in proof.statements),
+            tuple(Cited(triple, said.get(triple, ()), where) for triple, where in proof.statements.items()),
             proof.complete,
             " ".join(proof.notes),
         )
