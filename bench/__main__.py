@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.figure import Figure, machine, table
 
 OUT = Path(__file__).parent / "out"
-ALL = ("load", "query", "explore", "hostile", "live", "index", "reporter", "syntax")
+ALL = ("load", "query", "explore", "hostile", "live", "index", "reporter", "syntax", "question")
 
 
 def main() -> None:

@@ -6,11 +6,12 @@ asked when the planner has no sure reading, and its query is repaired, checked a
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -41,7 +42,9 @@ SURE = 0.6
 SHOWN = 4
 """How many examples a model is shown."""
 RENEW_SECONDS = 5.0
-"""How long the profile may be behind the graph before it is made again."""
+"""How old a profile that is behind the graph has to be before another is made aside."""
+SHARE, QUICK = 20, 1.0
+"""It is made at most a twentieth of the time; one that takes longer than QUICK seconds is never waited for."""
 LONGEST = 2_000
 
 Found = Answer | Unclear | Declined
@@ -64,31 +67,51 @@ class World:
     planner: Planner
     examples: Sequence[Example]
     made: float
+    took: float
+    """When it was made, and how many seconds that took."""
 
 
 class Worlds:
-    """What is known of one graph, for all who ask about it; made again when the graph has moved on."""
+    """What is known of one graph, for all who ask about it; made again, aside, when the graph has moved on."""
 
     def __init__(self, names: Names, prefixes: Mapping[str, str], examples: Sequence[Example] = ()) -> None:
         self.names, self.prefixes, self.examples = names, prefixes, examples
         self._world: World | None = None
-        self._lock = Lock()
+        self._making = Lock()
 
     def world(self, graph: Graph, *, seconds: float, newest: bool = False) -> World:
-        """The profile, at most RENEW_SECONDS behind, or not at all (`newest`). Raises QueryFailed."""
-        with self._lock:
-            held = self._world
-            if held is not None:
-                epoch = graph.query("ASK {}", seconds=seconds).epoch
-                fresh = time.monotonic() - held.made < RENEW_SECONDS and not newest
-                if held.schema.commit == epoch or fresh:
-                    return held
-            schema = schema_of(graph, prefixes=self.prefixes)
-            called = names_of(graph, schema)
-            planner = Planner(schema, called, base=self.names.base)
-            examples = usable([*self.examples, *made_up(schema)], schema, self.names.base)
-            self._world = World(schema, called, planner, examples, time.monotonic())
-            return self._world
+        """The profile: the one that is there, while a newer one is made; with `newest`, one of now.
+
+        Raises QueryFailed where there is none yet and the graph does not answer.
+        """
+        held = self._world
+        epoch = graph.query("ASK {}", seconds=seconds).epoch
+        if held is not None and held.schema.commit == epoch:
+            return held
+        if held is None or (newest and held.took < QUICK):
+            with self._making:
+                held = self._world
+                if held is None or held.schema.commit < epoch:
+                    held = self._world = self._made(graph)
+                return held
+        due = max(RENEW_SECONDS, SHARE * held.took)
+        if time.monotonic() - held.made > due and not self._making.locked():
+            Thread(target=self._renew, args=(graph,), daemon=True).start()
+        return held
+
+    def _renew(self, graph: Graph) -> None:
+        # Whoever asks meanwhile is answered by what is there: the next one is told when this fails.
+        with self._making, contextlib.suppress(QueryFailed):
+            self._world = self._made(graph)
+
+    def _made(self, graph: Graph) -> World:
+        began = time.monotonic()
+        schema = schema_of(graph, prefixes=self.prefixes)
+        called = names_of(graph, schema)
+        planner = Planner(schema, called, base=self.names.base)
+        examples = usable([*self.examples, *made_up(schema)], schema, self.names.base)
+        ended = time.monotonic()
+        return World(schema, called, planner, examples, ended, ended - began)
 
 
 @dataclass(frozen=True)
