@@ -15,7 +15,8 @@ from .settings import Settings, load, own
 if TYPE_CHECKING:
     from sparql.question.answer import Answer, Graph
     from sparql.question.asking import Asker
-    from sparql.question.model import Model, ModelSettings
+    from sparql.question.model import Model
+    from sparql.question.modelling import ModelSettings
 
     from .evaluate import Run, Scored
 
@@ -25,7 +26,7 @@ MOST_SHOWN = 30
 
 def model_settings(settings: Settings) -> ModelSettings | None:
     """The model that the settings and the environment name, or None. A key alone configures none."""
-    from sparql.question.model import DEFAULT_URL, ModelSettings
+    from sparql.question.modelling import DEFAULT_URL, ModelSettings
 
     table = settings.model
     name = os.environ.get("GRAPHTIDE_MODEL") or table.name

@@ -25,7 +25,8 @@ from sparql.question.answer import (
 from sparql.question.asking import Asker, Step, Worlds, document
 from sparql.question.examples import PACKAGED, read
 from sparql.question.graph import StoreGraph
-from sparql.question.model import Model, ModelSettings
+from sparql.question.model import Model
+from sparql.question.modelling import ModelSettings
 from tests.fake_openai import Reply, serving
 
 SHOP = Path(__file__).parents[1] / "examples" / "webshop"

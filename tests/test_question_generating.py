@@ -9,7 +9,8 @@ from pyoxigraph import Store
 
 from sparql.question.answer import Result
 from sparql.question.generating import Example, Judged, Material, generate, messages
-from sparql.question.model import Model, ModelFailed, ModelSettings
+from sparql.question.model import Model
+from sparql.question.modelling import ModelFailed, ModelSettings
 from tests.fake_openai import Reply, serving
 
 GOOD = "SELECT ?s { ?s <http://a/tier> 1 }"

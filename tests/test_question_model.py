@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sparql.question.model import MOST_BYTES, Model, ModelFailed, ModelSettings
+from sparql.question.model import MOST_BYTES, Model
+from sparql.question.modelling import ModelFailed, ModelSettings
 from tests.fake_openai import Reply, serving
 
 ASK = [{"role": "system", "content": "You write SPARQL."}, {"role": "user", "content": "Which services are there?"}]

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from threading import Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
 
@@ -25,7 +25,7 @@ from sparql.question.cite import cite
 from sparql.question.emptying import emptying
 from sparql.question.examples import closest, made_up, usable
 from sparql.question.generating import Example, Generated, Judged, Material, generate
-from sparql.question.model import Model, ModelFailed
+from sparql.question.modelling import ModelFailed
 from sparql.question.planner.names import Names as Called
 from sparql.question.planner.names import names_of
 from sparql.question.planner.plan import Plan, Planner
@@ -35,6 +35,9 @@ from sparql.question.saying import sentence, shown
 from sparql.question.schema import Schema
 from sparql.question.slicing import BUDGET, slice_of
 from sparql.syntax import Query, parse
+
+if TYPE_CHECKING:
+    from sparql.question.model import Model
 
 SECONDS = 20.0
 SURE = 0.6

@@ -10,9 +10,13 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sparql.question.answer import Result, Spent
-from sparql.question.model import Model, ModelFailed
+from sparql.question.modelling import ModelFailed
+
+if TYPE_CHECKING:
+    from sparql.question.model import Model
 
 SYSTEM = """\
 You translate one question about a knowledge graph into one SPARQL 1.1 SELECT or ASK query.

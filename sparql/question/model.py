@@ -10,15 +10,14 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 import openai
 
 from sparql.question.answer import Spent
+from sparql.question.modelling import BUSY, DOWN, GARBAGE, REFUSED, SLOW, ModelFailed, ModelSettings, Reply
 
-DEFAULT_URL = "https://api.openai.com/v1"
 MODES = ("schema", "tools", "json", "text")
 """The ways a model is asked for a query, the strictest first."""
 MOST_BYTES = 4 * 2**20
@@ -26,46 +25,8 @@ MOST_BYTES = 4 * 2**20
 RETRY_SECONDS = 5.0
 """How long a server may tell us to wait before the one retry."""
 LONGEST_DETAIL = 300
-DOWN, SLOW, BUSY, REFUSED, GARBAGE = "down", "slow", "rate-limited", "refused", "garbage"
 _LIMITED = ("temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "tools", "tool_choice")
 _KEY = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*_\-.]{6,}")
-
-
-class ModelFailed(Exception):
-    """The model gave nothing to go on; `kind` is one of down, slow, rate-limited, refused, garbage."""
-
-    def __init__(self, kind: str, message: str, spent: Spent | None = None) -> None:
-        self.kind, self.message, self.spent = kind, message, spent or Spent()
-        super().__init__(message)
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """Which model is asked, and what it may be told. Prices are money for a million tokens, None when not known."""
-
-    name: str
-    url: str = DEFAULT_URL
-    key: str | None = field(default=None, repr=False)
-    mode: str = "auto"
-    seconds: float = 20.0
-    tokens: int = 1024
-    temperature: float | None = 0.0
-    seed: int | None = 7
-    input_price: float | None = None
-    output_price: float | None = None
-    send: frozenset[str] = frozenset({"schema", "values", "examples", "entities"})
-    repairs: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the model said: a query, or why it has none. `text` is what it wrote, whole."""
-
-    text: str
-    sparql: str
-    reason: str
-    spent: Spent
-
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

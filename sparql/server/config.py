@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from sparql import addresses
 from sparql.outgoing import Outgoing
-from sparql.question.model import ModelSettings
+from sparql.question.modelling import ModelSettings
 from sparql.tokens import Tokens
 
 ORIGIN = re.compile(r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:\d+)?")

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -22,7 +22,6 @@ from sparql.question.answer import Answer
 from sparql.question.asking import Asker, Found, Step, Worlds, document
 from sparql.question.examples import PACKAGED, read
 from sparql.question.graph import PoolGraph
-from sparql.question.model import Model
 from sparql.server.api.operation import EVENTS, JSON, Body, Given, Operation, Parameter, Reply, answer, head
 from sparql.server.api.operation import routes as made
 from sparql.server.api.schema import COUNT, FLAG, TEXT, many, maybe, obj
@@ -30,6 +29,9 @@ from sparql.server.gate import client_of
 from sparql.server.problem import Problem, of_query
 from sparql.server.serving import Serving
 from sparql.syntax import SyntaxProblem, parse, reads
+
+if TYPE_CHECKING:
+    from sparql.question.model import Model
 
 AT_ONCE = 16
 """How many questions are answered at one time."""
@@ -120,6 +122,8 @@ class _Asking:
     async def running(self) -> AsyncIterator[None]:
         """A model that is configured is open inside."""
         if self.config.model is not None:
+            from sparql.question.model import Model  # and with it 30 MiB that a server without a model does not need
+
             self.model = Model(self.config.model)
         try:
             yield
