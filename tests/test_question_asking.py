@@ -151,7 +151,7 @@ def test_a_model_that_fails_leaves_the_planners_answer_or_a_clear_no_in_time(gra
     found, _ = with_model(graph, [reply])
     assert isinstance(found, Declined)
     assert found.reason == NO_MODEL
-    assert time.monotonic() - began < 7
+    assert time.monotonic() - began < 30
     again, _ = with_model(graph, [reply], "Which Go services babysit the Checkout team?")
     assert isinstance(again, (Answer, Declined))
 

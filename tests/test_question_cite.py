@@ -205,4 +205,4 @@ def test_a_proof_without_time_says_so_and_a_cross_join_ends(engine: Engine) -> N
     [bounded] = cite(graph, tree, result, Names("https://webshop.example/"))
     assert not bounded.complete
     assert "Only" in bounded.note
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60

@@ -150,6 +150,6 @@ def test_no_hostile_question_writes_calls_out_or_runs_on(server, many):
             text = (text[:cut] + chance.choice(HOSTILE) + " services cart owner " + text[cut:])[:2000]
         began = time.monotonic()
         found = server.send("POST", "ask", json={"question": text}, token=None)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 40
         assert found.status_code in (200, 400), found.text
     assert server.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }") == before

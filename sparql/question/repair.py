@@ -17,8 +17,8 @@ from sparql.syntax import SyntaxProblem, Update, parse
 
 LONGEST = 20_000
 """Characters of a text that are looked at."""
-PARSES = 120
-"""How often one text is parsed at most."""
+PARSES, PARSED = 120, 600_000
+"""How often one text is parsed at most, and how many characters in all: a long text is tried less often."""
 _FENCE = re.compile(r"```[ \t]*([A-Za-z]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _START = re.compile(
@@ -80,7 +80,7 @@ def repair(
 ) -> Repaired | Refusal | Hopeless:
     """The query that a text holds, or why there is none. `prefixes` are the graph's; they are declared when used.
 
-    Never runs anything, and ends within PARSES parses of at most LONGEST characters.
+    Never runs anything, and ends within PARSES parses of PARSED characters in all.
     """
     names = {**known.PREFIXES, **(prefixes or {})}
     given = text[:LONGEST]
@@ -153,14 +153,15 @@ def _mended(body: str, done: tuple[str, ...], names: Mapping[str, str], base: st
     if first is None:
         return Repaired(body, done)
     parses, number = 1, 0
+    most = min(PARSES, max(10, PARSED // len(body)))
     heapq.heappush(queue, (len(body) - first.offset, number, body, done, first))
     nearest = first
-    while queue and parses < PARSES:
+    while queue and parses < most:
         left, _, text, so_far, wrong = heapq.heappop(queue)
         nearest = wrong
         for rule in _RULES:
             for mended, what in rule(text, wrong, names):
-                if mended in tried or parses >= PARSES or len(mended) > 2 * LONGEST:
+                if mended in tried or parses >= most or len(mended) > 2 * LONGEST:
                     continue
                 tried.add(mended)
                 parses += 1
