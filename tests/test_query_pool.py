@@ -230,6 +230,8 @@ def test_a_query_sees_whole_commits_only(store: Store) -> None:
                 *(fact(name, "n", str(n)) for name in names),
                 remove=tuple(fact(name, "n", str(before)) for name in names),
             )
+            # Without a pause two workers on a busy machine fall behind further than they can catch up.
+            time.sleep(0.002)
 
     writer = threading.Thread(target=write)
     with Pool(store.state, BASE, workers=2) as pool:
