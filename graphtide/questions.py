@@ -51,6 +51,9 @@ def model_settings(settings: Settings) -> ModelSettings | None:
 @contextmanager
 def asking(dir: str, *, model: bool = True) -> Iterator[tuple[Asker, Graph]]:
     """Whoever answers questions about the graph of `dir`, and that graph, while inside."""
+    from sparql.index.bringing import bring
+    from sparql.index.profile import Profile
+    from sparql.index.reading import Index
     from sparql.names import Names
     from sparql.query import Pool
     from sparql.question.asking import Asker, Worlds
@@ -64,6 +67,9 @@ def asking(dir: str, *, model: bool = True) -> Iterator[tuple[Asker, Graph]]:
     limits = settings.limits
     prefixes = {**PREFIXES, **settings.prefixes}
     own(settings.state)
+    profile = Profile()
+    bring(settings.state, settings.base, profile)
+    index = Index(settings.state, profile.name)
     pool = Pool(
         settings.state, settings.base, workers=1, spares=0, deadline=limits.query_seconds,
         memory_bytes=limits.query_memory_bytes, prefixes=prefixes,
@@ -78,8 +84,8 @@ def asking(dir: str, *, model: bool = True) -> Iterator[tuple[Asker, Graph]]:
             graph = PoolGraph(pool)
             yield (
                 Asker(
-                    graph, Worlds(Names(settings.base), prefixes, examples), opened, limits.ask_seconds,
-                    limits.ask_rows, limits.ask_tokens, limits.ask_cites,
+                    graph, Worlds(Names(settings.base), prefixes, index, lambda: examples), opened,
+                    limits.ask_seconds, limits.ask_rows, limits.ask_tokens, limits.ask_cites,
                 ),
                 graph,
             )  # fmt: skip

@@ -28,11 +28,13 @@ from sparql.question.graph import StoreGraph
 from sparql.question.model import Model
 from sparql.question.modelling import ModelSettings
 from tests.fake_openai import Reply, serving
+from tests.profiled import Profiled
 
 SHOP = Path(__file__).parents[1] / "examples" / "webshop"
 BASE = "https://webshop.example/"
 PREFIXES = {"shop": f"{BASE}ns#", "gt": "https://w3id.org/graphtide/ns#"}
 TODAY = date(2026, 12, 1)
+EXAMPLES = read(PACKAGED)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreGraph]:
 
 
 def asker(graph: StoreGraph, **more) -> Asker:
-    return Asker(graph, Worlds(Names(BASE), PREFIXES, read(PACKAGED)), **more)
+    return Asker(graph, Worlds(Names(BASE), PREFIXES, Profiled(graph), lambda: EXAMPLES), **more)
 
 
 def test_an_answer_has_its_query_its_rows_and_the_lines_that_say_so(graph):

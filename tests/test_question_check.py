@@ -10,8 +10,8 @@ from pyoxigraph import NamedNode, Store
 from sparql.question.check import ERROR, ROWS, WARNING, check, limited
 from sparql.question.emptying import emptying
 from sparql.question.graph import StoreGraph
-from sparql.question.profile import schema_of
 from sparql.syntax import parse
+from tests.profiled import profile
 
 DATA = """
 PREFIX : <http://a/> PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
@@ -40,7 +40,7 @@ def graph() -> StoreGraph:
 
 @pytest.fixture(scope="module")
 def checked(graph):
-    schema = schema_of(graph)
+    schema = profile(graph)
 
     def known(iri: str) -> bool:
         return next(graph.store.quads_for_pattern(NamedNode(iri), None, None), None) is not None

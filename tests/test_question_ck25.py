@@ -13,10 +13,9 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, Store
 from graphtide.question_set import load_set
 from sparql.query.casts import CASTS, XSD
 from sparql.question.graph import StoreGraph
-from sparql.question.planner.names import names_of
-from sparql.question.planner.plan import Plan, Planner
-from sparql.question.profile import schema_of
+from sparql.question.planner.plan import Plan
 from sparql.question.scoring import score
+from tests import profiled
 from tests.endpoint import endpoint
 
 FILES = ("prod-inst.ttl", "prod-vocab.ttl")
@@ -71,8 +70,7 @@ def right_rows(answer) -> Counter | bool:
 
 def test_the_planner_reads_half_of_what_the_company_asks(shared: Path, store: Store) -> None:
     graph = StoreGraph(store)
-    schema = schema_of(graph)
-    planner = Planner(schema, names_of(graph, schema))
+    planner = profiled.planner(graph)
     _, questions = load_set(shared / "ck25" / "questions-odd.yml")
     total = 0.0
     for one in questions:

@@ -153,3 +153,34 @@ def test_no_hostile_question_writes_calls_out_or_runs_on(server, many):
         assert time.monotonic() - began < 40
         assert found.status_code in (200, 400), found.text
     assert server.rows("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }") == before
+
+
+def test_an_example_that_breaks_is_left_aside_named_and_taken_back(tmp_path: Path) -> None:
+    folder = shop(tmp_path / "webshop")
+    asks = folder / "asks" / "people"
+    asks.mkdir(parents=True)
+    right = "# Who is the loudest?\nSELECT ?who { ?team shop:lead ?who } ORDER BY ?who LIMIT 1"
+    (asks / "loudest.rq").write_text(right)
+    more = '\n[server]\nqueries = "asks"\n'
+    base = "\n".join(line for line in settings().splitlines() if not line.startswith(("queries", "[server]")))
+    with endpoint(folder, base + more, base="https://webshop.example/") as server:
+        server.engine.sync()
+
+        def until(how: str | None) -> dict:
+            ends = time.monotonic() + 60
+            while True:
+                found = asked(server, "Who is the loudest?")
+                if found.get("how") == how or time.monotonic() > ends:
+                    return found
+                time.sleep(0.2)
+
+        assert until("example")["how"] == "example"
+        (asks / "loudest.rq").write_text(right.replace("LIMIT 1", "LIMIT one"))
+        assert until(None)["type"] == "declined"
+        ends = time.monotonic() + 60
+        while not (notes := [one for one in server.send("GET", "api/status").json()["notes"] if "loudest" in one]):
+            assert time.monotonic() < ends
+            time.sleep(0.2)
+        assert "people/loudest.rq does not run: line 2" in notes[0]
+        (asks / "loudest.rq").write_text(right)
+        assert until("example")["how"] == "example"

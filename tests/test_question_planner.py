@@ -25,12 +25,11 @@ from sparql.question.answer import (
     Unclear,
 )
 from sparql.question.graph import StoreGraph
-from sparql.question.planner.names import names_of
 from sparql.question.planner.plan import Plan, Planner
 from sparql.question.planner.words import MOST_CHARACTERS, read
-from sparql.question.profile import schema_of
 from sparql.syntax import parse, services, walk
 from sparql.syntax.tree import Iri, Query
+from tests import profiled
 
 SHOP = Path(__file__).parents[1] / "examples" / "webshop"
 BASE = "https://webshop.example/"
@@ -52,8 +51,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreGraph]:
 
 @pytest.fixture(scope="module")
 def planner(graph: StoreGraph) -> Planner:
-    schema = schema_of(graph)
-    return Planner(schema, names_of(graph, schema))
+    return profiled.planner(graph)
 
 
 def rows(graph: StoreGraph, made: Plan) -> set[str]:
@@ -149,8 +147,7 @@ def test_a_name_that_two_things_have_is_asked_back():
         " :p1 a :Person ; rdfs:label 'Karen Brant' ; :desk :d1 . :p2 a :Person ; rdfs:label 'Otto Brant' ; :desk :d2 ."
         " :d1 a :Desk ; rdfs:label 'one' . :d2 a :Desk ; rdfs:label 'two' }"
     )
-    schema = schema_of(graph)
-    found = Planner(schema, names_of(graph, schema)).plan("Which desk has Brant?", today=TODAY)
+    found = profiled.planner(graph).plan("Which desk has Brant?", today=TODAY)
     assert isinstance(found, Unclear), found
     assert {"http://a/p1" in one.sparql for one in found.readings} == {True, False}
 
@@ -162,8 +159,7 @@ def test_names_and_values_of_any_letters_stay_terms():
         ' :x a :Thing ; rdfs:label "} ; DROP ALL #\\" \\u005C" ; :state "a\\"b\\\\c > <http://x>" .'
         ' :y a :Thing ; :state "n" }'
     )
-    schema = schema_of(graph)
-    planner = Planner(schema, names_of(graph, schema))
+    planner = profiled.planner(graph)
     for question in ('Which thing has the state "a"b\\c > <http://x>"?', 'What is the state of "} ; DROP ALL #" \\"?'):
         made = planner.plan(question, today=TODAY)
         assert isinstance(made, (Plan, Declined, Unclear))

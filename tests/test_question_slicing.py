@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pyoxigraph import RdfFormat, Store
 
 from sparql.question.graph import StoreGraph
-from sparql.question.profile import schema_of
 from sparql.question.schema import Schema
 from sparql.question.slicing import BUDGET, slice_of
+from tests.profiled import profile
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def schema(shared: Path) -> Schema:
     store = Store()
     for name in ("prod-inst.ttl", "prod-vocab.ttl"):
         store.load((shared / "ck25" / name).read_bytes(), format=RdfFormat.TURTLE)
-    return schema_of(StoreGraph(store), prefixes={"pv": "http://ld.company.org/prod-vocab/"})
+    return profile(StoreGraph(store, prefixes={"pv": "http://ld.company.org/prod-vocab/"}))
 
 
 def test_what_each_question_needs_is_in_its_slice(shared: Path, schema: Schema) -> None:

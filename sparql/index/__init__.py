@@ -7,7 +7,8 @@ from sparql.index.following import Follower
 
 def followers() -> list[Follower]:
     """All that is kept: a new index is added here."""
+    from sparql.index.profile import Profile
     from sparql.index.search import Search
     from sparql.index.statistics import Statistics
 
-    return [Statistics(), Search()]
+    return [Statistics(), Profile(), Search()]

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from sparql.index import followers
-from sparql.index.following import FOLDER, Following
+from sparql.index.following import FOLDER, LOCK, Following
 
 LOOK_SECONDS, DOZE_SECONDS, AWAKE_SECONDS = 0.1, 0.25, 10.0
 """It looks for commits this often: soon after one, and long after the last."""
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.nice(NICE)
     folder = asked.state / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+    with open(folder / LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         following = Following(asked.state, asked.base, followers())
         changed = time.monotonic()

@@ -40,6 +40,23 @@ def humps(text: str) -> str:
     return _HUMP.sub(" ", text)
 
 
+@lru_cache(maxsize=65536)
+def singular(word: str) -> str:
+    """A folded word without the ending of an English plural."""
+    if not word.isascii() or not word.isalpha() or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word.removesuffix("s")
+
+
+def split(text: str) -> tuple[str, ...]:
+    """A name's tokens in order, each as one of its kind: `Production` is not `Products`."""
+    return tuple(singular(one) for one in tokens(text))
+
+
 def spans(text: str) -> Iterator[tuple[int, int, list[str]]]:
     """(start, end, tokens) of each word of the text as it is written, for marking it."""
     for start, end in _runs(text):

@@ -25,7 +25,7 @@ from pyoxigraph import Quad, Store
 from sparql import checkpoint, durable
 from sparql.log import Change, Entry, LogError, LogReader, read_head
 
-FOLDER = "index"
+FOLDER, LOCK = "index", "lock"
 MERGED_ENTRIES, MERGED_STATEMENTS = 200, 20_000
 """How much of the log is one transaction, when there is much to catch up with."""
 RETRY_SECONDS = 60.0
@@ -403,11 +403,12 @@ class Following:
         kept.db, kept.path, kept.commit, kept.time = None, None, 0, ""
 
     def _tidy(self) -> None:
-        """Files that no index has are of one that was not finished, or was dropped."""
+        """Files of these followers that no index has are of one that was not finished, or was dropped."""
         ours = {kept.path.name for kept in self._all if kept.path is not None}
-        for path in self.folder.glob("*.sqlite"):
-            if path.name not in ours:
-                _unlink(path)
+        for kept in self._all:
+            for path in self.folder.glob(f"{kept.follower.name}-*.sqlite"):
+                if path.name not in ours:
+                    _unlink(path)
 
 
 def _unlink(path: Path) -> None:

@@ -6,11 +6,15 @@ import contextlib
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sparql.index.following import FOLDER
 from sparql.log import read_head
+
+REACH_SECONDS = 0.02
+"""How often an index that is waited for is looked at."""
 
 
 class IndexMissing(LookupError):
@@ -55,6 +59,15 @@ class Index(threading.local):
         """How many commits the index is behind. Raises IndexMissing."""
         return max(0, read_head(self.state) - self.commit)
 
+    def reach(self, seconds: float) -> bool:
+        """Whether the index comes to what is the newest commit now, within that time. Raises IndexMissing."""
+        newest, ends = read_head(self.state), time.monotonic() + seconds
+        while self.commit < newest:
+            if time.monotonic() >= ends:
+                return False
+            time.sleep(REACH_SECONDS)
+        return True
+
     def _connection(self) -> sqlite3.Connection:
         pointer = self.state / FOLDER / f"{self.name}.json"
         try:
@@ -81,6 +94,29 @@ class Index(threading.local):
         return IndexMissing(
             f"The index `{self.name}` of {self.state} is not there yet: it is made while a server runs. Ask again soon."
         )
+
+
+class Held:
+    """An index in memory, of a store at hand: for tests and measurements."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._lock = db, threading.RLock()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for one at a time."""
+        with self._lock:
+            yield self._db
+
+    @property
+    def commit(self) -> int:
+        """The commit it stands at."""
+        with self.read() as db:
+            return at(db)
+
+    def reach(self, seconds: float) -> bool:
+        """It stands where it stands."""
+        return True
 
 
 def at(db: sqlite3.Connection) -> int:

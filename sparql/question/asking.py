@@ -7,16 +7,20 @@ asked when the planner has no sure reading, and its query is repaired, checked a
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyoxigraph import NamedNode
 
 from sparql.index.folding import tokens
+from sparql.index.profile import naming
+from sparql.index.reading import IndexMissing
 from sparql.names import Names
 from sparql.query.failures import QueryFailed, QueryTimeout
 from sparql.question.answer import NO_MODEL, NOT_ALLOWED, TIMED_OUT, Answer, Declined, Graph, Result, Spent, Unclear
@@ -27,7 +31,6 @@ from sparql.question.examples import closest, made_up, usable
 from sparql.question.generating import Example, Generated, Judged, Material, generate
 from sparql.question.modelling import ModelFailed
 from sparql.question.planner.names import Names as Called
-from sparql.question.planner.names import names_of
 from sparql.question.planner.plan import Plan, Planner
 from sparql.question.profile import schema_of
 from sparql.question.repair import Hopeless, Refusal, repair
@@ -44,13 +47,17 @@ SURE = 0.6
 """From which score on a reading of the planner's needs no model."""
 SHOWN = 4
 """How many examples a model is shown."""
-RENEW_SECONDS = 5.0
-"""How old a profile that is behind the graph has to be before another is made aside."""
-SHARE, QUICK = 20, 1.0
-"""It is made at most a twentieth of the time; one that takes longer than QUICK seconds is never waited for."""
+SOON_SECONDS, NEWEST_SECONDS = 0.5, 3.0
+"""How long the index is waited for before a question is read, and before it is declined for a word."""
+MADE_SECONDS = 5.0
+"""How long an index that is being made is waited for: that of a small graph is there with the server."""
+SHARE, QUICK, SLOW = 20, 0.1, 1.0
+"""A profile that takes longer than QUICK (SLOW, before a question is declined) seconds to read is read aside, at most a
+twentieth of the time."""
 LONGEST = 2_000
 
 Found = Answer | Unclear | Declined
+Examples = Callable[[], Sequence[Example]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,53 +75,91 @@ class World:
     schema: Schema
     called: Called
     planner: Planner
+    given: Sequence[Example]
     examples: Sequence[Example]
     made: float
     took: float
-    """When it was made, and how many seconds that took."""
+    """`given` are the examples of all, `examples` those that say something of this graph and those made up of it.
+
+    `made` is when it was made, `took` how many seconds that took.
+    """
+
+
+class Kept(Protocol):
+    """The index `profile`: see `sparql.index.reading.Index`."""
+
+    @property
+    def commit(self) -> int: ...
+
+    def read(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    def reach(self, seconds: float) -> bool: ...
 
 
 class Worlds:
-    """What is known of one graph, for all who ask about it; made again, aside, when the graph has moved on."""
+    """What is known of one graph, for all who ask about it; made again when the index has moved on."""
 
-    def __init__(self, names: Names, prefixes: Mapping[str, str], examples: Sequence[Example] = ()) -> None:
-        self.names, self.prefixes, self.examples = names, prefixes, examples
+    def __init__(self, names: Names, prefixes: Mapping[str, str], index: Kept, examples: Examples = tuple) -> None:
+        self.names, self.prefixes, self.index, self.examples = names, prefixes, index, examples
         self._world: World | None = None
         self._making = Lock()
 
-    def world(self, graph: Graph, *, seconds: float, newest: bool = False) -> World:
-        """The profile: the one that is there, while a newer one is made; with `newest`, one of now.
+    def world(self, *, newest: bool = False) -> World:
+        """The profile at the newest commit, if the index comes to that soon; with `newest`, it is waited for longer.
 
-        Raises QueryFailed where there is none yet and the graph does not answer.
+        One that takes long to read is read aside, and the one there is given. Raises IndexMissing.
         """
-        held = self._world
-        epoch = graph.query("ASK {}", seconds=seconds).epoch
-        if held is not None and held.schema.commit == epoch:
+        self._reach(NEWEST_SECONDS if newest else SOON_SECONDS)
+        held, given = self._world, tuple(self.examples())
+        if held is not None and held.given != given:
+            held = self._world = replace(held, given=given, examples=self._examples(given, held.schema))
+        if held is not None and held.schema.commit == self.index.commit:
             return held
-        if held is None or (newest and held.took < QUICK):
+        if held is None or held.took < (SLOW if newest else QUICK):
             with self._making:
                 held = self._world
-                if held is None or held.schema.commit < epoch:
-                    held = self._world = self._made(graph)
+                if held is None or held.schema.commit != self.index.commit:
+                    held = self._world = self._made()
                 return held
-        due = max(RENEW_SECONDS, SHARE * held.took)
-        if time.monotonic() - held.made > due and not self._making.locked():
-            Thread(target=self._renew, args=(graph,), daemon=True).start()
+        if time.monotonic() - held.made > SHARE * held.took and not self._making.locked():
+            Thread(target=self._renew, daemon=True).start()
         return held
 
-    def _renew(self, graph: Graph) -> None:
-        # Whoever asks meanwhile is answered by what is there: the next one is told when this fails.
-        with self._making, contextlib.suppress(QueryFailed):
-            self._world = self._made(graph)
+    @property
+    def naming(self) -> frozenset[str]:
+        """The properties whose values are the names of things."""
+        held = self._world
+        return frozenset(iri for iri in held.schema.properties if naming(iri) is not None) if held else frozenset()
 
-    def _made(self, graph: Graph) -> World:
+    def _reach(self, seconds: float) -> None:
+        ends = time.monotonic() + MADE_SECONDS
+        while True:
+            try:
+                self.index.reach(seconds)
+                return
+            except IndexMissing:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.05)
+
+    def _renew(self) -> None:
+        # Whoever asks meanwhile is answered by what is there: the next one is told when this fails.
+        with self._making, contextlib.suppress(IndexMissing):
+            self._world = self._made()
+
+    def _made(self) -> World:
         began = time.monotonic()
-        schema = schema_of(graph, prefixes=self.prefixes)
-        called = names_of(graph, schema)
+        with self.index.read() as db:
+            schema = schema_of(db, prefixes=self.prefixes)
+        called = Called(self.index)
         planner = Planner(schema, called, base=self.names.base)
-        examples = usable([*self.examples, *made_up(schema)], schema, self.names.base)
+        given = tuple(self.examples())
+        examples = self._examples(given, schema)
         ended = time.monotonic()
-        return World(schema, called, planner, examples, ended, ended - began)
+        return World(schema, called, planner, given, examples, ended, ended - began)
+
+    def _examples(self, given: Sequence[Example], schema: Schema) -> Sequence[Example]:
+        return usable([*given, *made_up(schema)], schema, self.names.base)
 
 
 @dataclass(frozen=True)
@@ -134,8 +179,8 @@ class Asker:
         return self.worlds.names
 
     def world(self, *, newest: bool = False) -> World:
-        """What is known of the graph. Raises QueryFailed."""
-        return self.worlds.world(self.graph, seconds=self.seconds, newest=newest)
+        """What is known of the graph. Raises IndexMissing."""
+        return self.worlds.world(newest=newest)
 
     def ask(self, question: str, *, today: date | None = None) -> Found:
         """The answer, or two readings to choose from, or why there is none."""
@@ -147,7 +192,10 @@ class Asker:
         return last
 
     def steps(self, question: str, *, today: date | None = None) -> Iterator[Step | Found]:
-        """What is done, step by step; the last is what `ask` gives. Never raises for what a question may be."""
+        """What is done, step by step; the last is what `ask` gives. Never raises for what a question may be.
+
+        Raises IndexMissing while the profile of the graph is being made.
+        """
         ends = time.monotonic() + self.seconds
         question = " ".join(question[:LONGEST].split())
         try:
@@ -161,8 +209,16 @@ class Asker:
         same = next((one for one in world.examples if _same(one.question, question)), None)
         if same is not None:
             yield Step("plan", {"how": "example", "words": same.question})
-            yield from self._answered(question, same.sparql, "example", 1.0, world, ends, Spent())
-            return
+            try:
+                # Half of the time: one that is too slow is no answer, and the question is read.
+                half = (ends + time.monotonic()) / 2
+                told = list(self._answered(question, same.sparql, "example", 1.0, world, half, Spent()))
+            except QueryFailed as wrong:
+                yield Step("plan", {"how": "example", "failed": str(wrong)})
+            else:
+                if isinstance(told[-1], Answer):
+                    yield from told
+                    return
         made = world.planner.plan(question, today=today)
         if isinstance(made, Declined) and made.reason.startswith("unknown"):
             # What it lacks may have come with a commit that the profile has not seen.
@@ -316,7 +372,7 @@ class Asker:
         }
         return Answer(
             question, sparql, result, citations, min(1.0, score), how, result.epoch, sentence(result, label), spent,
-            {"labels": called},
+            {"labels": called, "profile": world.schema.commit},
         )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from ontology.facts import RDFS, SH, XSD
 from sparql.log import read_head
 from sparql.query import results
 from sparql.query.pool import NotAcceptable, PoolBusy, QueryCancelled, QueryFailed, WorkerLost
+from sparql.question.examples import PACKAGED
+from sparql.question.generating import Example as Question
 from sparql.server import documents
 from sparql.server.documents import Document
 from sparql.server.fresh import Following, Fresh
@@ -65,6 +67,8 @@ class Example:
     query: str
     kind: str
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    asks: bool = True
+    """Whether its title is a question that somebody wrote."""
     state: State | None = None
 
     @property
@@ -74,47 +78,55 @@ class Example:
 
 
 def read(folder: Path | None, prefixes: Mapping[str, str], base: str) -> list[Example]:
-    """The examples of a folder, by file name."""
+    """The examples of a folder and those in it, by path; each is named by its path there, without the `.rq`."""
     found = []
-    paths = sorted(folder.glob("*.rq"))[:MOST] if folder is not None and folder.is_dir() else []
+    paths = sorted(folder.rglob("*.rq"))[:MOST] if folder is not None and folder.is_dir() else []
     for path in paths:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             if path.stat().st_size <= LONGEST:
-                found.append(_example(path.stem, path.read_text("utf-8"), prefixes, base))
+                name = path.relative_to(folder).with_suffix("").as_posix()  # type: ignore[arg-type]
+                found.append(_example(name, path.read_text("utf-8"), prefixes, base))
     return found
 
 
 class Examples:
-    """The examples of one server. `all()` is what they are and how they stand."""
+    """The examples of one server: those of its folder, and those that come with Graphtide, which only questions use."""
 
     def __init__(self, serving: Serving) -> None:
         self.serving, self.folder = serving, serving.config.queries
-        self._all: dict[str, Example] = {}
-        self._tried: dict[str, float] = {}
+        self._packaged = read(PACKAGED, serving.prefixes, serving.config.base)
+        self._all: dict[tuple[bool, str], Example] = {}
+        self._tried: dict[tuple[bool, str], float] = {}
         self._readings = Readings(serving.prefixes, serving.config.base)
         self._fresh = Fresh(serving.config.state)
         self._following = Following(self._fresh)
 
     def all(self) -> list[Example]:
-        """The examples as the files are now."""
-        fresh = read(self.folder, self.serving.prefixes, self.serving.config.base)
-        self._all = {one.name: _kept(one, self._all.get(one.name)) for one in fresh}
-        return list(self._all.values())
+        """The examples of the folder as its files are now."""
+        return [one for (packaged, _), one in self._read().items() if not packaged]
+
+    def questions(self) -> list[Question]:
+        """What is asked by those that run, or have not run yet: the folder's first."""
+        known = self._all or self._read()
+        return [Question(one.title, one.query.strip()) for one in known.values() if one.asks and not one.broken]
 
     def broken(self) -> list[str]:
         """A line for each example that does not run."""
         return [
-            f"{self.folder}/{one.name}.rq does not run: {one.state.error}"
-            for one in self._all.values()
+            f"{PACKAGED if packaged else self.folder}/{name}.rq does not run: {one.state.error}"
+            for (packaged, name), one in self._all.items()
             if one.state is not None and one.broken
         ]
+
+    def _read(self) -> dict[tuple[bool, str], Example]:
+        mine = read(self.folder, self.serving.prefixes, self.serving.config.base)
+        fresh = {(False, one.name): one for one in mine} | {(True, one.name): one for one in self._packaged}
+        self._all = {key: _kept(one, self._all.get(key)) for key, one in fresh.items()}
+        return self._all
 
     @contextlib.asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Inside, the examples are run when what they read has changed."""
-        if self.folder is None:
-            yield
-            return
         async with self._following.lifespan():
             task = asyncio.create_task(self._forever())
             try:
@@ -127,15 +139,14 @@ class Examples:
     async def _forever(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for one in await asyncio.to_thread(self.all):
-                if self._due(one):
-                    self._tried[one.name] = time.monotonic()
+            for key, one in list((await asyncio.to_thread(self._read)).items()):
+                if self._due(one, self._tried.get(key)):
+                    self._tried[key] = time.monotonic()
                     state = await self._run(one)
-                    if state is not None and self._all.get(one.name, one).query == one.query:
-                        self._all[one.name] = replace(one, state=state)
+                    if state is not None and self._all.get(key, one).query == one.query:
+                        self._all[key] = replace(one, state=state)
 
-    def _due(self, one: Example) -> bool:
-        tried = self._tried.get(one.name)
+    def _due(self, one: Example, tried: float | None) -> bool:
         if one.state is None:
             return tried is None or time.monotonic() - tried > LOOK_SECONDS
         if tried is not None and time.monotonic() - tried < AGAIN_SECONDS:
@@ -233,7 +244,8 @@ def _example(name: str, text: str, prefixes: Mapping[str, str], base: str) -> Ex
         form: object = type(tree.form)
         kind = {Ask: "ask", Construct: "construct", Describe: "describe"}.get(form, "select")  # type: ignore[call-overload]
         declared = {one.name: one.iri for one in tree.prologue if isinstance(one, Prefix)}
-    return Example(name, lines[0] if lines else name, " ".join(lines[1:]), text, kind, declared)
+    title = lines[0] if lines else name
+    return Example(name, title, " ".join(lines[1:]), text, kind, declared, bool(lines))
 
 
 def _kept(fresh: Example, known: Example | None) -> Example:

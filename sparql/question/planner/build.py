@@ -98,7 +98,7 @@ class Build:
 
     def value(self, node: Node, property: str, *, hint: str) -> str:
         """The variable of a property's value on a node."""
-        start = f"{node.text} {NamedNode(property)} ?"
+        start = f"{node.text} {NamedNode(property)}{'+' if property in self.plus else ''} ?"
         for line in self.lines:
             if line.startswith(start) and line.endswith(" ."):
                 return line[len(start) : -2]

@@ -65,6 +65,13 @@ class Terms:
             self._add("class", iri, class_.name, 1.0 if class_.instances else 0.97)
         for iri, property in schema.properties.items():
             self._add("property", iri, property.name, 1.0 if property.statements else 0.6)
+        above = {one for class_ in schema.classes.values() if class_.instances for one in class_.above}
+        for iri, property in schema.properties.items():
+            for reached in property.range if property.statements else ():
+                # `services without a repository`: of a kind that nothing is said to be, what leads to it is meant.
+                empty = reached in schema.classes and not schema.classes[reached].instances and reached not in above
+                if empty:
+                    self._add("property", iri, schema.classes[reached].name, 0.99)
         self._by_stem: dict[str, list[int]] = defaultdict(list)
         for at, (_, _, parts, _) in enumerate(self._named):
             for part in set(parts):
@@ -93,12 +100,35 @@ class Terms:
                 best[kind, iri] = score
         return sorted(((*pair, score) for pair, score in best.items()), key=lambda one: (-one[2], one[0], one[1]))
 
+    def doers(self, root: str) -> list[tuple[str, str, float]]:
+        """The properties that say who did it, of the things that a verb's stem names: the deployer of a deployment."""
+        found = []
+        for kind, iri, score in self.near([root]):
+            for use in self.schema.of(iri) if kind == "class" else ():
+                if any(not one.literal and person(self.schema, one.iri) for one in use.ranges):
+                    found.append(("property", use.property, score))
+        return found[:1]
+
+    def knows(self, word: str) -> bool:
+        """Whether a word is one of a name that the data uses."""
+        return any(score >= 0.85 for _, _, score in self.near([stem(word)]))
+
     def closest(self, word: str, most: int = 3) -> list[str]:
         """The names of terms that look most like a word, for who asks what there is instead."""
         labels = sorted({one.name.label for one in self.schema.classes.values()}
                         | {one.name.label for one in self.schema.properties.values() if one.statements})  # fmt: skip
         found = process.extract(word, labels, scorer=fuzz.ratio, limit=most, score_cutoff=65)
         return [label for label, _, _ in found]
+
+
+_PERSONS = ("person", "people", "user", "employe", "member", "develop", "staff", "author", "human", "custom")
+
+
+def person(schema: Schema, class_: str) -> bool:
+    """Whether who asks `who` may mean instances of the class."""
+    one = schema.classes.get(class_)
+    names = [tail(class_)] + ([one.name.label, *map(tail, one.above)] if one is not None else [])
+    return any(part.startswith(_PERSONS) for name in names for part in stems(name))
 
 
 def tail(iri: str) -> str:
@@ -148,8 +178,10 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
             # Who owns is the owner; what stands for a word in one catalogue is another in the next.
             doer = re.fullmatch(r"(\w{3,}?)(?:e?rs?|ors?)", span[0].folded)
             roots = [stem(doer.group(1)), stem(doer.group(1) + "e")] if doer else []
+            by = [one for root in roots for one in terms.doers(root)]
             found += [
-                Mention(start, end, *near[:2], near[2] * 0.95) for root in roots for near in terms.near([root])[:1]
+                Mention(start, end, *near[:2], near[2] * 0.95)
+                for near in by or [one for root in roots for one in terms.near([root])[:1]]
             ]
         if len(span) == 1 and all(one.score < 0.8 for one in found):
             root = _KINDRED.get(span[0].stem, ())
@@ -158,7 +190,17 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
             ]
             found += [Mention(start, end, kind, iri, score) for kind, iri, score in kindred[:EACH]]
     text = " ".join(one.text for one in span)
-    for entity in lookup.entities(text, EACH):
+    things = lookup.entities(text, EACH)
+    if not things and span[-1].text.endswith(("'s", "’s")):
+        text = text[:-2]
+        things = lookup.entities(text, EACH)
+    kinds = _kinds(words, start, end, terms)
+    alike_ = [one for one in things if one.score < 0.85 and kinds & set(one.classes)]
+    if len(alike_) == 1:
+        # `the sign-in service`: one service is called so in part.
+        found.append(Mention(start, end, "entity", alike_[0].iri, max(0.82, alike_[0].score), alike_[0]))
+        things = [one for one in things if one is not alike_[0]]
+    for entity in things:
         # A part of a name in lower case is rather a word than a name.
         plain = end - start == 1 and not span[0].quoted and span[0].text.islower()
         score = entity.score - (0.0 if not plain else 0.25 if entity.score < 0.85 else 0.02)
@@ -175,6 +217,15 @@ def _meanings(words: Sequence[Word], start: int, end: int, terms: Terms, lookup:
     if values:
         found.append(Mention(start, end, "value", values[0].property, values[0].score, None, values))
     return found
+
+
+def _kinds(words: Sequence[Word], start: int, end: int, terms: Terms) -> set[str]:
+    """The classes that the word after a span, or before it, says it is of."""
+    beside = [
+        words[at] for at in (end, start - 1) if 0 <= at < len(words) and words[at].content and not words[at].quoted
+    ]
+    near = [one for word in beside for one in terms.near(stems(word.folded))]
+    return {iri for kind, iri, score in near if kind == "class" and score > 0.9}
 
 
 def _best(words: Sequence[Word], held: set[int], spans: dict[int, list[Mention]]) -> list[Cover]:

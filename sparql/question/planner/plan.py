@@ -12,6 +12,7 @@ from sparql.question.answer import Reading as Choice
 from sparql.question.planner.asking import Asked, asked
 from sparql.question.planner.linking import Cover, Terms, covers, soft
 from sparql.question.planner.names import Lookup
+from sparql.question.planner.phrasing import rephrase
 from sparql.question.planner.reading import Made, Reading, Unreadable
 from sparql.question.planner.roads import Roads
 from sparql.question.planner.words import Word, breaks, read
@@ -52,13 +53,14 @@ class Planner:
 
     def plan(self, question: str, *, today: date) -> Plan | Unclear | Declined:
         """The best reading as a query; or two that are as good; or why there is none."""
-        words = read(question)
+        said = rephrase(question, self.terms.knows)
+        words = read(said)
         if not any(word.content for word in words) or not any(letter.isalpha() for letter in question):
             return Declined(question, NOT_A_QUESTION, "That asks for nothing. Ask about what the graph holds.")
         if words[0].folded in _WRITES and len(words) > 1:
             return Declined(question, NOT_ALLOWED, "Questions only read the graph. Change its sources to change it.")
         asks = asked(words, today)
-        found = covers(words, asks.taken, breaks(question, words), self.terms, self.lookup)
+        found = covers(words, asks.taken, breaks(said, words), self.terms, self.lookup)
         best, why = self._candidates(words, asks, found)
         if not best:
             return self._declined(question, words, found, why)
@@ -124,10 +126,11 @@ class Planner:
         return Declined(question, NO_LINK, f"The graph does not hold that: {reason}.", nearest)
 
     def _unread(self, question: str, word: Word) -> Declined:
-        nearest = tuple(self.terms.closest(word.text))
         name = word.text[:1].isupper() and word.start > 0 and not (word.text.isupper() and word.text.isalpha())
         called = word.quoted or name or any(letter.isdigit() or letter in "-._@" for letter in word.text)
         code = UNKNOWN_ENTITY if called else UNKNOWN_TERM
+        nearest = tuple(self.lookup.near(word.text)) if called else ()
+        nearest = nearest or tuple(self.terms.closest(word.text))
         what = "nothing is called" if called else "there is no word for"
         hint = f" Near it are: {', '.join(nearest)}." if nearest else ""
         return Declined(question, code, f"The graph does not hold that: {what} {word.text!r}.{hint}", nearest)

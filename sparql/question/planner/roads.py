@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from sparql.question.planner.linking import tail
-from sparql.question.planner.words import stems
+from sparql.question.planner.linking import person
 from sparql.question.schema import Property, Schema, Use
 
 LONGEST = 4
@@ -21,7 +20,6 @@ _NUMBERS = frozenset(
     for name in ("integer", "decimal", "double", "float", "int", "long", "short", "nonNegativeInteger", "duration")
 )
 _TIMES = frozenset(f"http://www.w3.org/2001/XMLSchema#{name}" for name in ("date", "dateTime", "gYear", "gYearMonth"))
-_PERSONS = ("person", "people", "user", "employe", "member", "develop", "staff", "author", "human", "custom")
 _PREPOSITIONS = frozenset({"on", "of", "to", "by", "for", "in", "from", "with", "at", "into"})
 
 
@@ -129,9 +127,7 @@ class Roads:
 
     def person(self, class_: str) -> bool:
         """Whether who asks `who` may mean instances of the class."""
-        one = self.schema.classes.get(class_)
-        names = [tail(class_)] + ([one.name.label, *map(tail, one.above)] if one is not None else [])
-        return any(part.startswith(_PERSONS) for name in names for part in stems(name))
+        return person(self.schema, class_)
 
 
 def verbal(property: Property) -> bool:

@@ -96,19 +96,49 @@ COUNTRIES = {
 """What a graph may say of a country by its name, and a question by an adjective or a short form."""
 
 
+_GROUPS = (
+    "staff employee worker personnel colleague people person",
+    "vendor supplier provider",
+    "customer client buyer",
+    "cost price fee spend spending expense expenditure bill",
+    "boss manager supervisor head lead leader",
+    "product item article good",
+    "team squad group",
+    "service application app component",
+    "repo repository",
+    "incident outage",
+    "bug issue ticket",
+    "country nation",
+    "city town locality place",
+    "phone telephone",
+    "email mail",
+    "db database datastore",
+    "deployment deploy release rollout ship push",
+    "author writer creator",
+    "owner holder",
+    "firm company organisation organization",
+    "begin start",
+    "end finish close",
+    "close resolve fix",
+    "name label title",
+    "salary wage pay",
+    "department division unit",
+    "affect hit impact strike",
+    "hire join",
+    "chat slack",
+    "pager rota duty shift",
+    "environment env stage",
+    "region location zone",
+    "criticality tier",
+    "handle slug",
+    "status state",
+    "amount quantity",
+    "expertise skill speciality",
+)
 KINDRED = {
-    word: tuple(other for other in group.split() if other != word)
-    for group in (
-        "staff employee worker personnel colleague people person", "vendor supplier provider", "customer client buyer",
-        "cost price fee", "boss manager supervisor head lead leader", "product item article good", "team squad group",
-        "service application app component", "repo repository", "incident outage", "bug issue ticket",
-        "country nation", "city town locality place", "phone telephone", "email mail", "db database datastore",
-        "deployment release rollout", "author writer creator", "owner holder",
-        "firm company organisation organization",
-        "begin start", "end finish close", "name label title", "salary wage pay",
-        "department division unit",
-    )
-    for word in group.split()
+    word: tuple(dict.fromkeys(other for group in _GROUPS if word in group.split() for other in group.split()
+                              if other != word))
+    for word in sorted({word for group in _GROUPS for word in group.split()})
 }  # fmt: skip
 """Words that mean nearly the same wherever things are catalogued."""
 
@@ -182,18 +212,6 @@ def read(question: str) -> tuple[Word, ...]:
 def stem(word: str) -> str:
     """The stem of a folded word: the same for its plural and, mostly, for what is derived from it."""
     return str(_STEMMER.stemWord(word)) if word.isascii() and word.isalpha() else word
-
-
-@lru_cache(maxsize=65536)
-def singular(word: str) -> str:
-    """A folded word without the ending of an English plural."""
-    if not word.isascii() or not word.isalpha() or len(word) < 4 or word.endswith(("ss", "us", "is")):
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
-        return word[:-2]
-    return word.removesuffix("s")
 
 
 @lru_cache(maxsize=65536)

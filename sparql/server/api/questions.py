@@ -7,7 +7,7 @@ import contextlib
 import json
 import queue
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from sparql.index.reading import Index, IndexMissing
 from sparql.log import read_head
 from sparql.names import Names
 from sparql.query.pool import QueryFailed
 from sparql.question.answer import Answer
 from sparql.question.asking import Asker, Found, Step, Worlds, document
-from sparql.question.examples import PACKAGED, read
+from sparql.question.generating import Example
 from sparql.question.graph import PoolGraph
+from sparql.server import describing
 from sparql.server.api.operation import EVENTS, JSON, Body, Given, Operation, Parameter, Reply, answer, head
 from sparql.server.api.operation import routes as made
 from sparql.server.api.schema import COUNT, FLAG, TEXT, many, maybe, obj
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 16
 """How many questions are answered at one time."""
+NOT_READY = ("index-not-ready", "What can be asked of the graph is being counted. Ask again soon.")
 KEPT = 500
 """How many answers are kept."""
 HEARTBEAT_SECONDS = 15.0
@@ -104,18 +107,18 @@ class _Kept:
     found: Answer
     predicates: frozenset[str] | None
     validator: int
+    """The commit that it is known to hold at: that of its rows, or of the profile its question was read by."""
 
 
 class _Asking:
     def __init__(self, serving: Serving) -> None:
         self.serving = serving
         self.config = serving.config
-        examples = read(PACKAGED)
-        if self.config.queries is not None:
-            examples = [*read(self.config.queries), *examples]
-        self.worlds = Worlds(Names(self.config.base), serving.prefixes, examples)
+        index = Index(self.config.state, "profile")
+        self.worlds = Worlds(Names(self.config.base), serving.prefixes, index, describing.examples(serving).questions)
         self.model: Model | None = None
         self.running_now = 0
+        self._given: Sequence[Example] = ()
         self._kept: OrderedDict[tuple[str, str, bool], _Kept] = OrderedDict()
 
     @contextlib.asynccontextmanager
@@ -184,6 +187,8 @@ class _Asking:
             found = await asyncio.get_running_loop().run_in_executor(self.serving.threads, asker.ask, question)
         except QueryFailed as wrong:
             raise of_query(wrong) from wrong
+        except IndexMissing as none:
+            raise Problem(503, NOT_READY[0], NOT_READY[1], headers={"Retry-After": "2"}) from none
         finally:
             self.running_now -= 1
         if isinstance(found, Answer):
@@ -193,6 +198,10 @@ class _Asking:
     # -- answers that still hold --------------------------------------------------------------------------------------
 
     async def _still(self, key: tuple[str, str, bool]) -> Answer | None:
+        given = self.worlds.examples()
+        if given != self._given:
+            self._given = given
+            self._kept.clear()
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -200,7 +209,7 @@ class _Asking:
         newest = read_head(self.config.state)
         if endpoint.fresh.at < newest and not await endpoint.following.reach(newest, 0.25):
             return None
-        if self._touched(kept.predicates) > kept.found.epoch:
+        if self._touched(kept.predicates) > kept.validator:
             self._kept.pop(key, None)
             return None
         self._kept.move_to_end(key)
@@ -218,8 +227,10 @@ class _Asking:
         print_ = reads(tree)
         if print_.varies:
             return
-        named = frozenset(print_.predicates) | set(_MEANT) if print_.predicates is not None else None
-        self._kept[key] = _Kept(found, named, found.epoch)
+        named = None
+        if print_.predicates is not None:
+            named = frozenset({*print_.predicates, *_MEANT, *self.worlds.naming})
+        self._kept[key] = _Kept(found, named, min(found.epoch, int(found.detail["profile"])))
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
@@ -255,6 +266,8 @@ def _event(step: Step | Found | Exception) -> bytes:
         name, data = step.name, dict(step.detail)
     elif isinstance(step, QueryFailed):
         name, data = "error", {"message": str(step), "code": step.code}
+    elif isinstance(step, IndexMissing):
+        name, data = "error", {"message": NOT_READY[1], "code": NOT_READY[0]}
     elif isinstance(step, Exception):
         name, data = "error", {"message": "The question could not be answered.", "code": "failed"}
     else:
